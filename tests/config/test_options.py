@@ -7,6 +7,7 @@ import pydoc
 import selectors
 import ssl
 import warnings
+from types import SimpleNamespace
 
 import pytest
 
@@ -31,6 +32,7 @@ CERTIFICATE = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
 JAAS = "software.amazon.msk.auth.iam.IAMLoginModule required;"
 KEY = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n"
 
+REPORTER = SimpleNamespace(init=len)
 #: Every option's documented default, another value or its text, and that value parsed.
 CASES = {
     "bootstrap_servers": ((HostPort("localhost", 9092),), "a:1, b", (HostPort("a", 1), HostPort("b", 9092))),
@@ -64,6 +66,7 @@ CASES = {
     "key_deserializer": (None, len, Deserializer.adapt(len)),
     "value_deserializer": (None, len, Deserializer.adapt(len)),
     "interceptor_classes": ((), [ConsumerInterceptor], (ConsumerInterceptor,)),
+    "metric_reporters": ((), [REPORTER], (REPORTER,)),
     "max_poll_records": (500, "1", 1),
     "consumer_timeout_ms": (math.inf, "1000", 1000),
     "fetch_min_bytes": (1, "1000", 1000),

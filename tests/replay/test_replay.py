@@ -78,6 +78,23 @@ def read_in_group(cluster, trace):
     assert listener.calls >= 2
 
 
+def test_readers_of_metrics_are_no_part_of_a_trace(cluster, trace):
+    """They read the clock at any time: a replay, which has none of them, would look for these readings."""
+
+    class Reporter:
+        def init(self, metrics):
+            self.metrics = metrics
+
+        def metric_change(self, metric):
+            assert all(isinstance(one.value(), float) for one in [*self.metrics, metric])
+
+    with recording(cluster, trace, "orders", metric_reporters=[Reporter]) as consumer:
+        for _ in range(30):
+            consumer.poll(100)
+    done = replay(trace)
+    assert done.divergence is None and done.records == 120
+
+
 def test_a_group_member_replays_in_another_process(cluster, trace):
     read_in_group(cluster, trace)
     there = replay(trace)

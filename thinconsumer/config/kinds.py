@@ -338,6 +338,8 @@ class Plugins(Kind):
     """
 
     methods: tuple[str, ...]
+    #: Java's classes by the names of which nothing is asked for, as text.
+    ignored: tuple[str, ...] = ()
 
     def parse(self, value: object) -> tuple[Any, ...]:
         if value is None:
@@ -354,7 +356,7 @@ class Plugins(Kind):
         return tuple(value)
 
     def from_text(self, text: str) -> object:
-        if any(name.strip() for name in text.split(",")):
+        if {name.strip() for name in text.split(",")} - {"", *self.ignored}:
             raise ValueError("cannot be given as text: pass a list of Python classes or objects")
         return ()
 

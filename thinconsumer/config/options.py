@@ -95,6 +95,12 @@ class ConsumerConfig(ClientOptions):
         "`poll_batches` and `poll_raw` call no `on_consume`.",
         (),
     )
+    metric_reporters: tuple[Any, ...] = _read(
+        kinds.Plugins(("init", "metric_change", "metric_removal"), ("org.apache.kafka.common.metrics.JmxReporter",)),
+        "Reporters as kafka-python's `AbstractMetricsReporter`: they are told which metrics there are, and "
+        "read their values. Exceptions are logged, except those of `configure` and `init`.",
+        (),
+    )
     on_bad_record: str | Callable[..., Any] = _read(
         kinds.BadRecordPolicy(),
         "What happens to a record that a deserializer raises for. `'raise'`: `poll` raises `DeserializationError`, and "

@@ -120,6 +120,7 @@ class ConsumerOptions(ClientKeywords, total=False):
     socket_options: list[tuple[int, int, int | bytes]] | tuple[tuple[int, int, int | bytes], ...]
     selector: Callable[..., Any] | None
     interceptor_classes: list[Any] | tuple[Any, ...]
+    metric_reporters: list[Any] | tuple[Any, ...]
     on_bad_record: str | Callable[..., Any]
     max_poll_records: int
     consumer_timeout_ms: float

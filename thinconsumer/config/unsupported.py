@@ -13,7 +13,6 @@ from .security_kinds import JAVA_OAUTH
 from .values import INT64_MAX
 
 _METRICS = "how metrics are counted cannot be configured"
-_JMX = "org.apache.kafka.common.metrics.JmxReporter"
 _JAVA_CLASS = "Java classes cannot be loaded"
 _TOKENS = "tokens are checked by brokers only"
 _TICKETS = "tickets are renewed by the Kerberos library or by k5start, not by clients"
@@ -50,7 +49,6 @@ UNSUPPORTED: dict[str, Unsupported] = {
     "metrics_recording_level": Unsupported(False, _METRICS, ("INFO",)),
     "auto_include_jmx_reporter": Unsupported(False, "there is no JMX in Python", (False,)),
     "enable_metrics_push": Unsupported(False, "metrics are not pushed to brokers (KIP-714)", (False,)),
-    "metric_reporters": Unsupported(True, "no reporter would be called", ([], (), "", _JMX, None)),
     "kafka_client": Unsupported(True, "there is no client object to replace"),
     "config_providers": Unsupported(True, "resolve such values before you pass them", ([], (), "", None)),
     "security_providers": Unsupported(True, _JAVA_CLASS, ("", None)),

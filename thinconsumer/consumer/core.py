@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from ..config.values import Deserializer
     from .group_callbacks import GroupCallbacks
     from .interceptors import Interceptors
+    from .metric_reporters import MetricReporters
     from .metrics_view import MetricsView
 
 log = logging.getLogger(__name__)
@@ -139,6 +140,11 @@ class ConsumerCore:
         self._again_at = math.inf  #: When a poll that waits looks again for records.
         self._looked_at = 0.0  #: The time of the last look.
         self._is_prompt = False  #: Whether the application is expected to poll again at once, see ``PROMPT_S``.
+        self.reporters: MetricReporters | None = None
+        if config.metric_reporters:
+            from .metric_reporters import MetricReporters  # on demand, as the interceptors
+
+            self.reporters = MetricReporters(self)
 
     def settle(self) -> None:
         """Advance the positions past the last poll result: past the records that were returned to the application.
@@ -197,6 +203,8 @@ class ConsumerCore:
             managers.metrics.bound()
             if self.metrics_view is not None:
                 self.metrics_view.publish()
+                if self.reporters is not None:
+                    self.reporters.update()
             stats = None if managers.group is None else managers.group.member.stats
             read_off(managers.metrics, managers.engine.network, stats, now)
 
@@ -505,6 +513,8 @@ class ConsumerCore:
         ends: list[Callable[[], object]] = [shell.close, *(found.close for found in deserializers if found)]
         if self.interceptors is not None:
             ends.append(self.interceptors.close)
+        if self.reporters is not None:
+            ends.append(self.reporters.close)
         raised: BaseException | None = None
         try:
             try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..metrics import CONSUMER, COORDINATOR, FETCH, METRICS, MetricValues
@@ -24,6 +24,9 @@ class MetricsView:
 
     def __init__(self, core: ConsumerCore) -> None:
         self._core = core
+        driver = core.shell.driver
+        #: Where a trace is recorded, a reading of metrics is no part of it: a replay has no readers.
+        self.now: Callable[[], float] = getattr(driver, "unrecorded_now", driver.now)
         self._published: MetricValues = {}
 
     def read(self) -> MetricValues:
@@ -39,7 +42,7 @@ class MetricsView:
 
     def _figures(self) -> MetricValues:
         record_returned(self._core)
-        return figures(self._core.managers, self._core.shell.driver.now())
+        return figures(self._core.managers, self.now())
 
 
 def view_of(core: ConsumerCore) -> MetricsView:

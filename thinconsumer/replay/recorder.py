@@ -36,7 +36,7 @@ class RecordingDriver:
         self.dials = 0
         self.alarms = 0
         self._short, self._time = trace.short, trace.time
-        self._now = driver.now
+        self._now = self.unrecorded_now = driver.now
         self._endpoint: _RecordingEndpoint | None = None
 
     @property

@@ -39,7 +39,6 @@ _WITHOUT_EFFECT: dict[str, Any] = {
     "api_version": None,
     "kafka_client": None,
     "metric_group_prefix": "consumer",
-    "metric_reporters": [],
     "metrics_enabled": True,
     "metrics_num_samples": 2,
     "metrics_sample_window_ms": 30000,
