@@ -10,6 +10,7 @@ pytest.importorskip("opentelemetry.instrumentation")
 from opentelemetry.context import get_current
 from proving.traces import Traces, current_offset, ids
 
+from thinconsumer import Consumer
 from thinconsumer.compat.aiokafka import AIOKafkaConsumer
 from thinconsumer.compat.kafka import KafkaConsumer
 from thinconsumer_testing.broker.process import BrokerProcess
@@ -58,6 +59,15 @@ def test_kafka_consumer(broker, traces, way):
             if record.offset == 2:
                 break
         assert current_offset() is None
+
+
+def test_a_class_that_is_imported_later_makes_spans_once(broker, traces):
+    """``KafkaConsumer`` has functions around those methods that it finds when it is imported."""
+    late = type("LateConsumer", (KafkaConsumer,), {"read_to_end": lambda self: Consumer.read_to_end(self)})
+    late.__module__ = KafkaConsumer.__module__
+    with late(traces.topic, bootstrap_servers=broker.bootstrap_servers, **OPTIONS) as consumer:
+        assert "read_to_end" in vars(late) and late.read_to_end.__wrapped__
+        assert [current_offset() for _ in consumer.read_to_end()] == [0, 1, 2]
 
 
 @pytest.mark.parametrize("way", ["getmany", "iteration"])

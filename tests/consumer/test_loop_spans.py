@@ -6,6 +6,8 @@ import sys
 import threading
 from contextlib import ExitStack
 from inspect import getmembers
+from operator import length_hint
+from time import time_ns
 
 import pytest
 
@@ -21,9 +23,10 @@ from proving.traces import Traces, current_offset, ids
 
 from thinconsumer import Consumer, RecordSequence
 from thinconsumer.aio import AsyncConsumer
+from thinconsumer.errors import WakeupError
 from thinconsumer.opentelemetry import processing
 from thinconsumer.opentelemetry.loops import TracedList
-from thinconsumer.opentelemetry.spans import ProcessingContext, Source, Tracing
+from thinconsumer.opentelemetry.spans import GETTER, ProcessingContext, Source, Tracing
 from thinconsumer.records.builder import NewRecord
 from thinconsumer.workers.base import BaseWorkers
 
@@ -186,6 +189,13 @@ def test_each_loop_over_a_result_makes_spans_and_copies_make_none(make_traces):
     assert len(traces.offsets()) == 12
 
 
+def test_programs_that_show_progress_have_spans(make_traces):
+    """They ask an iterator for its length before they call ``iter()``."""
+    loop = make_traces(2).world.consumer().read_to_end()
+    assert length_hint(loop, 7) == 7
+    assert [current_offset() for _ in loop] == [0, 1]
+
+
 def test_lists_of_compat_do_the_same(make_traces):
     traces = make_traces(2)
     plain = list(traces.world.consumer().read_to_end())
@@ -248,6 +258,12 @@ def test_without_a_usable_context_in_its_headers_the_span_is_a_child_of_the_curr
     assert all(not span.links for span in traces.spans())
 
 
+def test_a_propagator_gets_all_values_of_a_field_that_are_not_too_long():
+    headers = [("Field", b"a"), ("field", b"\xff"), ("field", None), ("field", b"x" * 8193), ("other", b"b")]
+    assert GETTER.get(headers, "FIELD") == ["a", "\ufffd"] and GETTER.get(headers, "none") is None
+    assert GETTER.keys(headers) == ["Field", *["field"] * 3, "other"]
+
+
 def test_an_error_in_a_block_is_recorded_on_the_loops_span(make_traces):
     traces = make_traces(1)
 
@@ -255,11 +271,14 @@ def test_an_error_in_a_block_is_recorded_on_the_loops_span(make_traces):
         for record in traces.world.consumer():
             with processing(record) as span:
                 assert span is trace.get_current_span()
+                with processing(record._replace(offset=7), tracer_provider=traces.provider) as other:
+                    assert other is trace.get_current_span() is not span
                 raise ValueError("bad")
 
     with pytest.raises(ValueError, match="bad"):
         fail()
-    (span,) = traces.spans()
+    other, span = traces.spans()
+    assert other.attributes["messaging.kafka.offset"] == 7 and other.status.status_code is StatusCode.UNSET
     assert span.status.status_code is StatusCode.ERROR and span.attributes["error.type"] == "ValueError"
     assert span.events[0].attributes["exception.message"] == "bad"
 
@@ -279,12 +298,23 @@ def test_without_the_instrumentor_a_block_makes_the_span(world):
 def test_a_poll_that_raises_has_a_span_and_an_empty_one_has_none(make_traces):
     traces = make_traces()
     consumer = traces.world.consumer()
+    consumer.wakeup()
+    with pytest.raises(WakeupError):
+        consumer.poll(10)
     assert consumer.poll(10) == {} and traces.spans("poll") == []
     consumer.unsubscribe()
     with pytest.raises(Exception, match="nothing to read"):
         consumer.poll(10)
     (span,) = traces.spans("poll")
     assert span.status.status_code is StatusCode.ERROR and span.attributes["error.type"] == "IllegalStateError"
+
+
+def test_a_polls_span_begins_with_the_call(make_traces):
+    times = []
+    traces = make_traces(1)
+    traces.world.consumer(value_deserializer=lambda value: times.append(time_ns())).poll(1000)
+    (span,) = traces.spans("poll")
+    assert span.start_time < times[0] < span.end_time
 
 
 def test_several_topics_are_one_poll_without_a_destination(make_traces):
@@ -370,11 +400,13 @@ def test_a_propagator_that_fails_costs_spans_and_no_records(make_traces, monkeyp
 def test_a_loop_in_another_thread_ends_there(make_traces):
     traces = make_traces(2)
     loop = iter(traces.world.consumer())
-    next(loop)
+    first = next(loop)
     thread = threading.Thread(target=loop.end)
     thread.start()
     thread.join()
     assert traces.offsets() == [0] and not trace.get_current_span().is_recording()
+    with processing(first, tracer_provider=traces.provider) as span:
+        assert span.is_recording()
     next(loop)
     loop.end()
     assert not trace.get_current_span().get_span_context().is_valid
@@ -420,4 +452,14 @@ def test_a_loop_that_goes_on_after_uninstrument_makes_no_more_spans(world):
         assert current_offset() == 0
         next(loop)
         loop.end()
-    assert next(loop).offset == 2 and traces.offsets() == [0, 1]
+    assert next(loop).offset == 2 and current_offset() is None and traces.offsets() == [0, 1]
+
+
+def test_a_method_that_a_program_has_kept_makes_no_more_spans_after_uninstrument(world):
+    traces = ClusterTraces(world())
+    traces.produce(2)
+    with traces.instrumented():
+        consumer = traces.world.consumer()
+        poll = consumer.poll
+    assert {type(records) for records in poll(1000).values()} == {RecordSequence}
+    assert traces.spans("poll") == []

@@ -143,7 +143,7 @@ def _polling(tracing: Tracing, method: Method) -> Method:
 
 def _returned(tracing: Tracing, consumer: Any, began: int, records: dict[Any, Any]) -> dict[Any, Any]:
     """Make the span of a poll; return its records so that loops over them make spans."""
-    if not records or not tracing.enabled or any(isinstance(found, TRACED) for found in records.values()):
+    if not records or not tracing.enabled:
         return records
     try:
         source = _source(tracing, consumer)
@@ -198,7 +198,6 @@ def _taking(tracing: Tracing, method: Method) -> Method:
     return take
 
 
-TRACED = (TracedRecords, TracedList)
 #: By name of a method: what wraps it.
 WRAPPERS: dict[str, Wrap] = {
     "poll": _polling,

@@ -36,10 +36,13 @@ class HeaderGetter(Getter[Any]):
     """Reads a propagator's fields from the headers of a record."""
 
     def get(self, carrier: Any, key: str) -> list[str] | None:
-        for name, value in carrier:
-            if value is not None and len(value) <= HEADER_MAX and name.lower() == key.lower():
-                return [value.decode("utf-8", "replace")]
-        return None
+        key = key.lower()
+        found = [
+            value.decode("utf-8", "replace")
+            for name, value in carrier
+            if name.lower() == key and value is not None and len(value) <= HEADER_MAX
+        ]
+        return found or None
 
     def keys(self, carrier: Any) -> list[str]:
         return [name for name, _ in carrier]
