@@ -40,6 +40,7 @@ def test_imports_of_kafka_python_change_and_producers_stay():
     [
         "from kafka import KafkaProducer, TopicPartition\nfrom kafka.errors import KafkaError\nKafkaProducer(acks=1)",
         "from confluent_kafka import Producer, KafkaException\ndef done(err, msg):\n    print(msg.topic(), err)",
+        "from confluent_kafka import KafkaError, Message\ndef f(err, m: Message):\n    m.topic(), KafkaError._STATE",
         "from confluent_kafka import ShareConsumer, KafkaError\nShareConsumer({}).poll(1)",
         "from aiokafka import AIOKafkaProducer",
         "from thinconsumer.compat.kafka import KafkaConsumer\nKafkaConsumer(api_version=(1,), group_id='g')",
@@ -106,7 +107,7 @@ def test_a_program_of_confluent_kafka_from_top_to_bottom():
                 consumer.store_offsets(msg)
 
         def assigned(consumer, partitions):
-            consumer.assign([TopicPartition("orders", 0, 17)])
+            consumer.assign([TopicPartition("orders", 0, 17), TopicPartition(topic="orders", partition=1)])
             consumer.assignment()
         """
     assert found(program) == [
@@ -125,7 +126,7 @@ def test_a_program_of_confluent_kafka_from_top_to_bottom():
         (20, "a method of a message"),
         (20, "msg.headers()"),
         (21, "store_offsets()"),
-        (24, "TopicPartition('orders', 0, 17)"),
+        (24, "TopicPartition with an offset"),
         (24, "assign()"),
     ]
     assert instead(program, "import from confluent_kafka") == (
@@ -165,6 +166,34 @@ def test_consumers_are_followed_through_functions_classes_and_annotations():
     assert (10, "consume()") in lines and (13, "enable.partition.eof") in lines
     assert (16, "memberid()") in lines and (17, "list_topics()") in lines
     assert (21, "one.timestamp()") in lines and (24, "a method of a message") in lines
+
+
+def test_a_module_that_only_handles_messages_is_read_and_one_with_a_property():
+    program = """
+        import confluent_kafka
+        from confluent_kafka import Message, TopicPartition
+
+        def handle(item: Message):
+            item.key()
+            return TopicPartition("orders")
+        """
+    assert [what for _, what in found(program)[1:]] == [
+        "Message", "a method of a message", "TopicPartition without a partition",
+    ]  # fmt: skip
+    program = """
+        from confluent_kafka import Consumer
+
+        class Source:
+            @property
+            def reader(self):
+                if self._reader is None:
+                    self._reader = Consumer(self.settings)
+                return self._reader
+
+            def run(self):
+                self.reader.memberid()
+        """
+    assert (12, "memberid()") in found(program)
 
 
 def test_a_delivery_callback_beside_a_consumer_is_left_alone():

@@ -1,6 +1,8 @@
 """The tables know every option, name and method of the consumers of the three libraries: none is skipped silently."""
 
 import inspect
+import pkgutil
+import re
 
 import aiokafka
 import kafka
@@ -10,7 +12,7 @@ import thinconsumer.compat.aiokafka
 import thinconsumer.compat.kafka
 from tests.config.test_other_clients import CONFLUENT, LIBRDKAFKA, PRODUCERS
 from thinconsumer import Consumer, errors
-from thinconsumer.config import OPTIONS
+from thinconsumer.config import OPTIONS, ConsumerConfig
 from thinconsumer.config.unsupported import ALIASES, OLDER_NAMES
 from thinconsumer.migration import confluent, peers
 from thinconsumer.migration.scan import of_option
@@ -115,3 +117,15 @@ def test_the_advice_names_only_what_exists():
             assert hasattr(errors, error), name
     for name, advice in confluent.METHODS.items():
         assert advice is not None or hasattr(Consumer, name)
+
+
+def test_the_advice_names_only_what_can_be_imported():
+    tables = [confluent.NAMES, confluent.METHODS, confluent.OPTIONS, confluent.CODES, peers.AIOKAFKA.advice]
+    words = [f"{one.instead} {one.why}" for table in tables for one in table.values() if one is not None]
+    names = set(re.findall(r"thinconsumer(?:\.\w+)+", " ".join([*words, confluent.REGISTRY.instead])))
+    assert {"thinconsumer.aio.AsyncConsumer", "thinconsumer.deserializers", "thinconsumer.PartitionAssignor"} <= names
+    for name in names:
+        pkgutil.resolve_name(name)
+    pkgutil.resolve_name("thinconsumer.deserializers:confluent")
+    config = {"group.id": "g", "value.deserializer": len, "isolation.level": "read_committed"}
+    assert ConsumerConfig.from_config(config).isolation_level == "read_committed"

@@ -175,22 +175,23 @@ CODES: dict[str, Advice] = {
 #: Any other code.
 OTHER_CODE = Advice("the class of the error, or its code and retriable", "docs/errors.md has a table of both")
 PARTITION_WITH_OFFSET = Advice("TopicPartition(topic, partition)", _NO_OFFSET)
+PARTITION_OF_TOPIC = Advice("TopicPartition(topic, partition) for each of partitions_for_topic(topic)")
 
 #: Options with more to say than that they are accepted, and those of the package's own helpers.
 OPTIONS: dict[str, Advice] = {
-    name: Advice(
-        "a callable that takes bytes, or an object with deserialize(topic, headers, data)",
-        "to one that needs a context, pass SerializationContext(topic, MessageField.VALUE) yourself",
+    f"{field}.deserializer": Advice(
+        f'confluent(deserializer, "{field}") of thinconsumer.deserializers',
+        "deserializers here get bytes, or (topic, headers, data); this one calls confluent-kafka's with their context",
     )
-    for name in ("key.deserializer", "value.deserializer")
+    for field in ("key", "value")
 }
 #: Keywords of ``AIOConsumer``.
 OPTIONS |= dict.fromkeys(("executor", "max_workers"), Advice("leave it out", "no thread is used"))
 #: The options of ``AvroConsumer`` that begin so.
 REGISTRY_PREFIX = "schema.registry."
 REGISTRY = Advice(
-    "value_deserializer: an object with deserialize(topic, headers, data) that calls an AvroDeserializer",
-    "the consumer itself knows no schema registry",
+    '"value.deserializer": confluent(AvroDeserializer(registry)), with confluent of thinconsumer.deserializers',
+    "the consumer itself asks no schema registry",
 )
 #: Options whose default differs so that a program that leaves them out reads other records.
 DEFAULTS: dict[str, Advice] = {

@@ -180,9 +180,8 @@ class Module(ast.NodeVisitor):
             return self.imported.get(node.value, "")  # an annotation in quotes
         return ""
 
-    def returned(self, call: ast.Call) -> list[Bound]:
-        """Return what a function of this module returns that the call names, also as ``self.name()``."""
-        name = call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
+    def returned(self, name: str) -> list[Bound]:
+        """Return what the functions and methods of this name return."""
         if name not in self._returned:
             self._returned[name] = [
                 Bound(node.value, (*scope, function), "value")
@@ -233,7 +232,7 @@ class Module(ast.NodeVisitor):
         if isinstance(node, ast.Call):
             name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
             if name not in _COPIES:
-                return self.returned(node) or None
+                return self.returned(name) or None
             into.values.update({one.arg: one.value for one in node.keywords if one.arg is not None})
             is_method = isinstance(node.func, ast.Attribute) and not node.args
             inner = [node.func.value] if is_method and isinstance(node.func, ast.Attribute) else node.args

@@ -115,7 +115,7 @@ class _Scan:
         package, _, path = module.partition(".")
         if package == CONFLUENT:
             advice = confluent.NAMES.get(name) if name in confluent.NAMES else None
-            if advice is None or (name in ("KafkaError", "KafkaException") and self._has_other_clients()):
+            if advice is None or (name in ("KafkaError", "KafkaException") and self.uses.has_other_clients()):
                 return None
             return advice.instead if advice.instead.startswith("thinconsumer.") else ""
         peer = peers.PEERS[package]
@@ -135,10 +135,6 @@ class _Scan:
             return f"{peer.compat}.{name}"
         return None
 
-    def _has_other_clients(self) -> bool:
-        names = {ends(name)[1] for name in self.module.imported.values() if ends(name)[0] == CONFLUENT}
-        return bool(names & {"Producer", "SerializingProducer", "AdminClient", "AvroProducer", "AIOProducer"})
-
     def _name(self, node: ast.Name) -> Iterator[Finding]:
         yield from self._named(node.lineno, self.module.imported.get(node.id, ""))
 
@@ -155,7 +151,7 @@ class _Scan:
         qualified = self.module.qualified(node)
         package, name = ends(qualified)
         owner = self.module.qualified(node.value)
-        if ends(owner) == (CONFLUENT, "KafkaError"):
+        if ends(owner) == (CONFLUENT, "KafkaError") and self.uses.uses(CONFLUENT):
             yield Finding(node.lineno, f"KafkaError.{name}", *confluent.CODES.get(name, confluent.OTHER_CODE))
             return
         if qualified and package in LIBRARIES and self.uses.uses(package):
@@ -198,9 +194,16 @@ class _Scan:
         if advice and isinstance(node.func, ast.Attribute) and self.uses.message(node.func.value, scope):
             is_plain = advice is confluent.OF_MESSAGES["value"]
             yield Finding(node.lineno, "a method of a message" if is_plain else f"{ast.unparse(node.func)}()", *advice)
-        is_partition = ends(self.module.qualified(node.func)) == (CONFLUENT, "TopicPartition")
-        if is_partition and self.uses.uses(CONFLUENT) and (len(node.args) != 2 or node.keywords):
-            yield Finding(node.lineno, ast.unparse(node), *confluent.PARTITION_WITH_OFFSET)
+        if ends(self.module.qualified(node.func)) == (CONFLUENT, "TopicPartition") and self.uses.uses(CONFLUENT):
+            yield from self._partition(node)
+
+    @staticmethod
+    def _partition(node: ast.Call) -> Iterator[Finding]:
+        given = {*("topic", "partition", "offset")[: len(node.args)], *(keyword.arg for keyword in node.keywords)}
+        if "offset" in given:
+            yield Finding(node.lineno, "TopicPartition with an offset", *confluent.PARTITION_WITH_OFFSET)
+        elif "partition" not in given and None not in given:
+            yield Finding(node.lineno, "TopicPartition without a partition", *confluent.PARTITION_OF_TOPIC)
 
     def _confluent_call(self, node: ast.Call, method: str) -> Iterator[Finding]:
         advice = confluent.METHODS.get(method)

@@ -6,7 +6,7 @@ import ast
 from functools import cache
 
 from . import confluent, peers
-from .module import Module, Scope
+from .module import Module, Place, Scope
 
 CONFLUENT = "confluent_kafka"
 #: Variables that hold a message in most programs: so named parameters count if nothing else says what they are.
@@ -18,6 +18,8 @@ _WRAPPERS = frozenset({"closing", "aclosing", "enter_context", "enter_async_cont
 LISTENER = "ConsumerRebalanceListener"
 #: Names that programs with other clients of confluent-kafka import, too.
 _SHARED = frozenset({"KafkaError", "KafkaException", "TopicPartition", "Message", "SerializerError"})
+#: Clients of confluent-kafka that raise the same errors.
+_OTHER_CLIENTS = frozenset({"Producer", "SerializingProducer", "AdminClient", "AvroProducer", "AIOProducer"})
 
 
 def ends(qualified: str) -> tuple[str, str]:
@@ -95,7 +97,7 @@ class Uses:
             name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
             if name in _WRAPPERS and node.args:
                 return self.consumer(node.args[0], scope)
-            found_in = (self.consumer(one.value, one.scope) for one in self.module.returned(node))
+            found_in = (self.consumer(one.value, one.scope) for one in self.module.returned(name))
             return next(filter(None, found_in), "")
         if isinstance(node, ast.Name) and node.id == "self":
             classes = (one.name for one in reversed(scope) if isinstance(one, ast.ClassDef))
@@ -109,6 +111,10 @@ class Uses:
             if one.how == "value" and (found := self.consumer(one.value, one.scope)):
                 return found
         name = node.id if isinstance(node, ast.Name) else node.attr
+        if isinstance(node, ast.Attribute) and not bound:  # a property
+            bound = self.module.returned(name)
+            if found := next(filter(None, (self.consumer(one.value, one.scope) for one in bound)), ""):
+                return found
         return "" if bound else self._names.get(name, "")
 
     def _annotated(self, annotation: ast.expr) -> str:
@@ -131,14 +137,14 @@ class Uses:
             return False
         bound = self.module.bound(node, scope)
         for one in bound:
-            if one.how == "annotation" and self.module.qualified(one.value) == f"{CONFLUENT}.Message":
-                return True
+            if one.how == "annotation" and ends(self.module.qualified(one.value)) == (CONFLUENT, "Message"):
+                return self.uses(CONFLUENT)
             if one.how == "value" and self.message(one.value, one.scope):
                 return True
             if one.how == "each" and self._consumed(one.value, one.scope, 0):
                 return True
         is_named = not bound and node.id in self._message_names
-        return is_named and self.uses(CONFLUENT) and not _is_delivery(node, scope)
+        return is_named and self.uses(CONFLUENT) and not _is_delivery(node.id, scope)
 
     def _consumed(self, node: ast.AST, scope: Scope, depth: int) -> bool:
         """Return whether an expression is a list of messages."""
@@ -168,7 +174,23 @@ class Uses:
             for node, _ in self.module.places
             if isinstance(node, ast.Attribute) and ends(self.module.qualified(node))[0] == package
         }
-        return bool((own | named) & wanted)
+        return bool((own | named) & wanted) or (
+            package == CONFLUENT and any(map(self._takes_message, self.module.places))
+        )
+
+    def _takes_message(self, place: Place) -> bool:
+        """Return whether this is the parameter of a function that handles messages which were read."""
+        node, scope = place
+        is_message = isinstance(node, ast.arg) and ends(self.module.qualified(node.annotation)) == (
+            CONFLUENT,
+            "Message",
+        )
+        return is_message and isinstance(node, ast.arg) and not _is_delivery(node.arg, scope)
+
+    def has_other_clients(self) -> bool:
+        """Return whether the module has another client of confluent-kafka than a consumer."""
+        names = {ends(name)[1] for name in self.module.imported.values() if ends(name)[0] == CONFLUENT}
+        return bool(names & _OTHER_CLIENTS)
 
     def initialized(self, node: ast.Call, scope: Scope) -> str:
         """Return the consumer class whose constructor ``super().__init__(...)`` or ``Class.__init__(self, ...)`` is."""
@@ -178,11 +200,11 @@ class Uses:
         return ""
 
 
-def _is_delivery(node: ast.Name, scope: Scope) -> bool:
+def _is_delivery(parameter: str, scope: Scope) -> bool:
     """Return whether a message is the parameter of a producer's callback, which takes an error besides."""
     for function in reversed(scope):
         if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
             names = [one.arg for one in function.args.args]
-            if node.id in names:
+            if parameter in names:
                 return any(name.startswith(("err", "_err")) for name in names)
     return False
