@@ -34,7 +34,7 @@ ANNOTATIONS: dict[type, str] = {
     kinds.Choice: "str",
     kinds.Servers: "str | list[str] | tuple[str, ...]",
     kinds.OffsetReset: "str | OffsetResetPolicy",
-    kinds.BadRecordPolicy: "str | Callable[..., Any]",
+    kinds.BadRecordPolicy: "str | DeadLetter | Callable[..., Any]",
     kinds.Function: "Callable[..., Any]",
     kinds.Assignors: "list[Any] | tuple[Any, ...]",
     kinds.Plugins: "list[Any] | tuple[Any, ...]",
@@ -148,7 +148,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from .values import OffsetResetPolicy
+from .values import DeadLetter, OffsetResetPolicy
 
 if TYPE_CHECKING:
     from pathlib import Path

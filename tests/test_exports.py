@@ -22,7 +22,7 @@ PLACES = (
 )  # fmt: skip
 #: Rooms hand over single names that belong at the top although the rest of them does not.
 FROM_ELSEWHERE = {
-    "config": {"ConfigurationWarning"},
+    "config": {"ConfigurationWarning", "dead_letter"},
     "consumer.interceptors": {"ConsumerInterceptor"},
     "fetch.record_sequence": {"RecordSequence"},
     "records.raw_batch": {"RawBatch"},

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from . import errors
 from ._version import __version__
-from .config import ConfigurationWarning
+from .config import ConfigurationWarning, dead_letter
 from .consumer import Consumer, Health, HealthState, MemberHealth
 from .errors import *  # noqa: F403 - all that errors.__all__ names
 from .fetch.record_sequence import RecordSequence
@@ -64,6 +64,7 @@ __all__ = [
     "SubscriptionPattern",
     "TopicPartition",
     "__version__",
+    "dead_letter",
 ]
 __all__ += errors.__all__
 

@@ -7,7 +7,7 @@ import time
 import anyio
 import pytest
 
-from thinconsumer import TopicPartition
+from thinconsumer import TopicPartition, dead_letter
 from thinconsumer.aio import AsyncConsumer
 from thinconsumer.consumer import core
 from thinconsumer.errors import KafkaError
@@ -211,3 +211,26 @@ def test_what_an_iteration_has_not_returned_is_left_to_the_next_consumer_in_the_
 
     # As in Consumer, the record that was returned last is not committed: it may still be in process.
     assert run(main) == (list(range(25)), list(range(24, 60)))
+
+
+def test_bad_records_go_to_a_topic_of_dead_letters_and_their_neighbours_come(run, consumer, broker, topic, tp):
+    bad = f"{topic}-bad"
+    broker.create_topic(bad, 1)
+
+    def number(data):
+        if data in (b"3", b"4"):
+            raise ValueError("bad")
+        return int(data)
+
+    async def main():
+        async with consumer(value_deserializer=number, on_bad_record=dead_letter(bad)) as one:
+            one.assign([tp])
+            values = []
+            while len(values) < 58:
+                values += [record.value for rows in (await one.poll(5000)).values() for record in rows]
+            assert values == [n for n in range(60) if n not in (3, 4)]
+        async with consumer() as other:
+            other.assign([TopicPartition(bad, 0)])
+            assert [record.value for record in (await other.poll(5000))[TopicPartition(bad, 0)]] == [b"3", b"4"]
+
+    run(main)

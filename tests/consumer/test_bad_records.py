@@ -2,8 +2,19 @@
 
 import pytest
 
-from thinconsumer import Consumer, DeserializationError, KafkaConfigurationError, TopicPartition
+from thinconsumer import (
+    Consumer,
+    DeserializationError,
+    DeserializerNotReadyError,
+    HealthState,
+    KafkaConfigurationError,
+    TopicPartition,
+    dead_letter,
+)
+from thinconsumer.consumer import bad_records
+from thinconsumer.consumer.bad_records import BadRecordWriter
 from thinconsumer.testing import MemoryCluster
+from thinconsumer_testing import NewRecord
 
 T0 = TopicPartition("t", 0)
 BAD = {0, 3, 4, 5, 11}
@@ -158,8 +169,84 @@ def test_batches_call_no_deserializer(world):
 
 @pytest.mark.parametrize("wrong", ["Skip it", None, 3, True])
 def test_other_values_are_refused(wrong):
-    with pytest.raises(KafkaConfigurationError, match="on_bad_record=.* must be 'raise', 'skip' or a callable"):
+    with pytest.raises(KafkaConfigurationError, match="on_bad_record=.* must be 'raise', 'skip', dead_letter"):
         Consumer("t", on_bad_record=wrong)
+
+
+@pytest.fixture
+def writing(world, monkeypatch):
+    """Return a world with topics "t" and "bad", and a consumer that writes dead letters to the latter."""
+    one = world(topics={"t": 2, "bad": 1})
+    monkeypatch.setattr(bad_records, "open_driver", lambda settings: one.cluster.driver())
+
+    def consumer(*assigned, topic="bad", **options):
+        return one.consumer(*assigned, value_deserializer=number, on_bad_record=dead_letter(topic), **options)
+
+    return one, consumer
+
+
+def letters(one, topic="bad"):
+    with one.consumer((topic, 0)) as consumer:
+        return list(consumer.read_to_end())
+
+
+def test_dead_letters_have_the_bytes_and_the_reasons(writing):
+    one, consumer = writing
+    one.cluster.produce("t", [NewRecord(b"0:3", b"key", [("a", b"1")]), NewRecord(b"0:1", None, [])])
+    reader = consumer(consumer_timeout_ms=2000)
+    assert [record.value for record in reader] == [1]
+    (letter,) = letters(one)
+    assert (letter.key, letter.value, letter.headers[0]) == (b"key", b"0:3", ("a", b"1"))
+    reasons = {name.removeprefix("__workers.errors."): value.decode() for name, value in letter.headers[1:]}
+    assert int(reasons.pop("timestamp")) == letter.timestamp
+    assert reasons == {
+        "topic": "t", "partition": "0", "offset": "0", "group": "", "attempts": "1",
+        "exception": "builtins.ValueError", "message": "bad",
+    }  # fmt: skip
+
+
+def test_dead_letters_are_written_once_each_and_in_order(writing, read):
+    one, consumer = writing
+    fill(one)
+    reader = consumer(consumer_timeout_ms=2000)
+    assert values_by("iterate", reader) == GOOD
+    assert [letter.value for letter in letters(one)] == [b"0:%d" % offset for offset in sorted(BAD)]
+
+
+def test_no_poll_waits_for_dead_letters_and_other_partitions_go_on(writing, caplog):
+    one, consumer = writing
+    one.append(4, 0)
+    one.append(3, 1)
+    reader = consumer(T0, ("t", 1), topic="missing")
+    values = []
+    for _ in range(100):
+        began = one.clock.now()
+        values += [record.value for rows in reader.poll(50).values() for record in rows]
+        assert one.clock.now() - began <= 0.051
+    assert values == []  # the first records of both are bad
+    assert (reader.position(T0), reader.position(TopicPartition("t", 1))) == (0, 0)
+    assert "its dead letter is not written" in caplog.text and "missing" in caplog.text
+    assert "missing" in reader.health().reason and reader.health().state is not HealthState.OK
+    one.cluster.create_topic("missing", 1)
+    for _ in range(200):
+        values += [record.value for rows in reader.poll(50).values() for record in rows]
+    assert sorted(values) == [1, 1, 2, 2]
+    assert sorted(letter.value for letter in letters(one, "missing")) == [b"0:0", b"0:3", b"1:0"]
+
+
+def test_closing_ends_the_producer_and_asks_for_no_acknowledgement(writing):
+    one, consumer = writing
+    one.append(1)
+    reader = consumer(topic="missing")
+    reader.poll(200)
+    reader.close()
+    assert reader._reader._on_bad_record._writer.producer._shell.closed
+
+
+@pytest.mark.parametrize("topic", ["", None, 3])
+def test_dead_letters_need_a_topic(topic):
+    with pytest.raises(KafkaConfigurationError, match="name of a topic"):
+        Consumer("t", on_bad_record=dead_letter(topic))
 
 
 class Run:
@@ -170,7 +257,7 @@ class Run:
     """
 
     def __init__(self, crash_at, policy, is_iteration):
-        self.cluster = MemoryCluster(1, {"t": 1})
+        self.cluster = MemoryCluster(1, {"t": 1, "bad": 1})
         for first in (0, 4, 8):
             self.cluster.produce("t", [b"0:%d" % offset for offset in range(first, first + 4)])
         self.left, self.policy, self.is_iteration = crash_at, policy, is_iteration
@@ -202,7 +289,7 @@ class Run:
         consumer = self.consumer(
             driver, auto_offset_reset="earliest", auto_commit_interval_ms=0, max_poll_records=2,
             group_instance_id="one", value_deserializer=number, consumer_timeout_ms=1000,
-            on_bad_record=self.handle if self.policy == "function" else "skip",
+            on_bad_record={"function": self.handle, "skip": "skip", "letters": dead_letter("bad")}[self.policy],
         )  # fmt: skip
         consumer.subscribe(["t"])
         try:
@@ -222,20 +309,54 @@ class Run:
         consumer.close()
         return False
 
+    def letters(self):
+        """Return the offsets of the records that were written to the other topic."""
+        with self.consumer(self.cluster.driver(), auto_offset_reset="earliest") as other:
+            other.assign([TopicPartition("bad", 0)])
+            return [int(record.value.split(b":")[1]) for record in other.read_to_end()]
+
     def committed(self):
         with self.consumer(self.cluster.driver()) as other:
             return other.committed(T0) or 0
 
 
-@pytest.mark.parametrize("is_iteration", [False, True])
-@pytest.mark.parametrize("policy", ["skip", "function"])
-def test_after_a_crash_at_any_point_nothing_is_committed_that_was_not_processed_or_handled(policy, is_iteration):
+def crash_while_writing(run, monkeypatch):
+    """Let dead letters go to the run's cluster, and let the run crash when one begins, was sent, and was written."""
+    call, sent = BadRecordWriter.__call__, set()
+
+    def handle(self, error):
+        is_first = error.offset not in sent
+        sent.add(error.offset)
+        if is_first:
+            run.event()
+        try:
+            call(self, error)
+        except DeserializerNotReadyError:
+            if is_first:
+                run.event()
+            raise
+        run.event()
+
+    monkeypatch.setattr(bad_records, "open_driver", lambda settings: run.cluster.driver())
+    monkeypatch.setattr(BadRecordWriter, "__call__", handle)
+
+
+@pytest.mark.parametrize(
+    ("policy", "is_iteration"),
+    [("skip", False), ("skip", True), ("function", False), ("function", True), ("letters", False)],
+)
+def test_after_a_crash_at_any_point_nothing_is_committed_that_was_not_processed_or_handled(
+    policy, is_iteration, monkeypatch
+):
     crash_at, crashed = 0, True
     while crashed:
-        crash_at += 1
+        crash_at += 2 if policy == "letters" else 1  # the letters of a run take three times as long
         run = Run(crash_at, policy, is_iteration)
+        if policy == "letters":
+            crash_while_writing(run, monkeypatch)
         crashed = run.read()
-        done = {*run.processed, *(BAD if policy == "skip" else run.handled)}
+        handled = {"skip": BAD, "function": run.handled, "letters": run.letters()}[policy]
+        done = {*run.processed, *handled}
         assert set(range(run.committed())) <= done
         if not crashed:
             break
@@ -246,8 +367,8 @@ def test_after_a_crash_at_any_point_nothing_is_committed_that_was_not_processed_
         assert set(run.processed) == set(GOOD)
         again = set(run.processed[:first]) & set(run.processed[first:])
         assert all(offset >= before for offset in again)
-        if policy == "function":
-            assert set(run.handled) == BAD
+        if policy != "skip":
+            assert set(run.handled if policy == "function" else run.letters()) == BAD
         assert run.committed() == 12
     assert crash_at > 2 * len(GOOD)
     assert run.processed == GOOD and run.committed() == 12

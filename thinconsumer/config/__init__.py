@@ -11,7 +11,7 @@ from .options import OPTIONS, ConsumerConfig, Resolver
 from .security import SecurityOptions
 from .security_kinds import Secret
 from .unsupported import UNSUPPORTED
-from .values import Deserializer, Headers, HostPort, OffsetResetPolicy, OffsetResetStrategy
+from .values import DeadLetter, Deserializer, Headers, HostPort, OffsetResetPolicy, OffsetResetStrategy, dead_letter
 
 __all__ = [
     "OPTIONS",
@@ -19,6 +19,7 @@ __all__ = [
     "ClientOptions",
     "ConfigurationWarning",
     "ConsumerConfig",
+    "DeadLetter",
     "Deserializer",
     "Headers",
     "HostPort",
@@ -28,5 +29,6 @@ __all__ = [
     "Resolver",
     "Secret",
     "SecurityOptions",
+    "dead_letter",
     "dotted",
 ]

@@ -17,6 +17,7 @@ from .values import (
     ASYNC_DEF,
     INT32_MAX,
     INT64_MAX,
+    DeadLetter,
     Deserializer,
     HostPort,
     OffsetResetPolicy,
@@ -366,15 +367,19 @@ class Plugins(Kind):
 
 
 class BadRecordPolicy(Kind):
-    """What is done with a record that a deserializer cannot read: ``raise``, ``skip``, or what a function decides."""
+    """What is done with a record that a deserializer cannot read: ``raise``, ``skip``, a dead letter, or a function."""
 
-    description = "`'raise'`, `'skip'` or callable `(error)`"
+    description = "`'raise'`, `'skip'`, `dead_letter(topic)` or callable `(error)`"
 
-    def parse(self, value: object) -> str | Callable[..., Any]:
+    def parse(self, value: object) -> str | DeadLetter | Callable[..., Any]:
         if callable(value):
             return Function("(error)").parse(value)
+        if isinstance(value, DeadLetter):
+            if not isinstance(value.topic, str) or not value.topic:
+                raise ValueError("dead_letter needs the name of a topic")
+            return value
         if value not in ("raise", "skip"):
-            raise ValueError("must be 'raise', 'skip' or a callable (error)")
+            raise ValueError("must be 'raise', 'skip', dead_letter(topic) or a callable (error)")
         return str(value)
 
 

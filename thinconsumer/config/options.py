@@ -15,7 +15,7 @@ from . import kinds
 from .client_options import ClientOptions
 from .declare import Option, as_passed, section
 from .rules import NODE_BYTES_MIN, ROWS_FETCH_BYTES
-from .values import EARLIEST, INT64_MAX, LATEST, Deserializer, OffsetResetPolicy
+from .values import EARLIEST, INT64_MAX, LATEST, DeadLetter, Deserializer, OffsetResetPolicy
 
 _cluster = section("Reaching the cluster")
 _link = section("Connections")
@@ -101,12 +101,12 @@ class ConsumerConfig(ClientOptions):
         "read their values. Exceptions are logged, except those of `configure` and `init`.",
         (),
     )
-    on_bad_record: str | Callable[..., Any] = _read(
+    on_bad_record: str | DeadLetter | Callable[..., Any] = _read(
         kinds.BadRecordPolicy(),
         "What happens to a record that a deserializer raises for. `'raise'`: `poll` raises `DeserializationError`, and "
-        "the position stays there; `'skip'`: the record is left out, with a warning; a callable gets that error, with "
-        "the raw bytes: if it returns, the record is left out, if it raises, `poll` does. See "
-        "[bad records](errors.md#bad-records).",
+        "the position stays there; `'skip'`: the record is left out, with a warning; `dead_letter(topic)`: it is "
+        "written to the topic, and left out; a callable gets that error, with the raw bytes: if it returns, the record "
+        "is left out, if it raises, `poll` does. See [bad records](errors.md#bad-records).",
         "raise",
     )
     max_poll_records: int = _read(kinds.POSITIVE_INT32, "How many records one `poll` returns at most.", 500)

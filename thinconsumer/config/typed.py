@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from .values import OffsetResetPolicy
+from .values import DeadLetter, OffsetResetPolicy
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -121,7 +121,7 @@ class ConsumerOptions(ClientKeywords, total=False):
     selector: Callable[..., Any] | None
     interceptor_classes: list[Any] | tuple[Any, ...]
     metric_reporters: list[Any] | tuple[Any, ...]
-    on_bad_record: str | Callable[..., Any]
+    on_bad_record: str | DeadLetter | Callable[..., Any]
     max_poll_records: int
     consumer_timeout_ms: float
     fetch_min_bytes: int

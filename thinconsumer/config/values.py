@@ -45,6 +45,21 @@ class HostPort(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
+class DeadLetter(NamedTuple):
+    """Write records to a topic, and then go on; made by :func:`dead_letter`."""
+
+    topic: str
+
+
+def dead_letter(topic: str) -> DeadLetter:
+    """Return an ``on_bad_record`` of consumers, or an ``on_failure`` of workers, that writes a record to ``topic``.
+
+    The record keeps its key, value and headers. More headers say where it came from and why it failed. Its offset is
+    committed only once all in-sync replicas of the topic have it.
+    """
+    return DeadLetter(topic)
+
+
 # Patterns stay text until they are used: to compile them takes a twentieth of the time of ``import thinconsumer``.
 _SCHEME = r"([A-Za-z][A-Za-z0-9_+.-]*)://"
 _NO_HOST = r"[\s/\\?#@\[\]:,\"'<>]"

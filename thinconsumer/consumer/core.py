@@ -12,9 +12,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from ..config import ConsumerConfig
+from ..config import ConsumerConfig, DeadLetter
 from ..driver import Address, Driver
 from ..engine import Guard, Shell, Waiting, to_seconds
 from ..errors import (
@@ -93,6 +93,11 @@ class ConsumerCore:
         #: The deserializers of keys and of values. With None, records have the bytes.
         self._deserializers: tuple[Deserializer | None, Deserializer | None]
         self._deserializers = (config.key_deserializer, config.value_deserializer)
+        self._on_bad_record: Any = config.on_bad_record
+        if isinstance(self._on_bad_record, DeadLetter):
+            from .bad_records import BadRecordWriter  # on demand: few consumers write
+
+            self._on_bad_record = BadRecordWriter(config, self._on_bad_record.topic, config.group_id)
         self.managers = ConsumerManagers(config, driver.random, driver.wall_time, self._deserializer())
         self.partitions = self.managers.partitions
         self.shell = Shell(
@@ -430,7 +435,7 @@ class ConsumerCore:
         # an interrupted step, and these records would be returned twice. The guard rejects such a call.
         with self.shell.guard.running("a deserializer"):
             interrupted = partial(self.managers.collector.chunk_decoder.interrupted.__setitem__, tp)
-            policy = self.config.on_bad_record
+            policy = self._on_bad_record
             if policy == "raise":
                 return deserialize(records, *self._deserializers, interrupted)
             skipped: list[DeserializationError] = []
@@ -515,6 +520,8 @@ class ConsumerCore:
             ends.append(self.interceptors.close)
         if self.reporters is not None:
             ends.append(self.reporters.close)
+        if isinstance(self.config.on_bad_record, DeadLetter):
+            ends.append(self._on_bad_record.close)
         raised: BaseException | None = None
         try:
             try:

@@ -40,7 +40,7 @@ _FOUND = int(Short.FOUND)
 BYTES_MAX = 256 << 20
 #: Options that are in no trace: a replay has the results of what they do.
 _LEFT_OUT = (
-    "key_deserializer", "value_deserializer", "default_offset_commit_callback", "selector", "resolver",
+    "key_deserializer", "value_deserializer", "on_bad_record", "default_offset_commit_callback", "selector", "resolver",
     "socket_options", "proxy_url", "socks5_proxy", "interceptor_classes", "metric_reporters",
 )  # fmt: skip
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, overload
 
+from ..config.values import dead_letter
 from ..consumer import Consumer
 from ..errors import IllegalArgumentError
 from .calling import CallResult
 from .health import PartitionWork, UnfinishedRecord, WorkersHealth
-from .settings import WorkerOptions, WorkerSettings, dead_letter, exponential
+from .settings import WorkerOptions, WorkerSettings, exponential
 from .work import HandlerFailedError
 
 if TYPE_CHECKING:

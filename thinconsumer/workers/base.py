@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..config.values import DeadLetter
 from ..consumer import Consumer
 from ..consumer.health import Obstacle, Processing
 from ..errors import IllegalArgumentError, IllegalStateError, KafkaTimeoutError
@@ -16,7 +17,7 @@ from .calling import CallResult, HandlerCall, Record
 from .dead_letters import DeadLetters
 from .dispatcher import Job
 from .health import WorkersHealth, health_of, in_words
-from .settings import DeadLetter, WorkerSettings
+from .settings import WorkerSettings
 from .work import Assigned, Work
 
 if TYPE_CHECKING:

@@ -4,28 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypedDict
+from typing import Any, Literal, TypedDict
 
+from ..config.values import DeadLetter
 from ..errors import KafkaConfigurationError
 
 Order = Literal["key", "partition", "none"]
 NullKeyOrder = Literal["partition", "none"]
 PoolName = Literal["inline", "threads", "processes", "tasks"]
-
-
-class DeadLetter(NamedTuple):
-    """Write records that were given up to a topic, and then go on; made by :func:`dead_letter`."""
-
-    topic: str
-
-
-def dead_letter(topic: str) -> DeadLetter:
-    """Return an ``on_failure`` that writes a record to ``topic`` when its handler has failed too often.
-
-    The record keeps its key, value and headers. More headers say where it came from and why it failed. It counts as
-    done when all in-sync replicas of the topic have it.
-    """
-    return DeadLetter(topic)
 
 
 def exponential(first_s: float = 0.1, factor: float = 2.0, longest_s: float = 60.0) -> Callable[[int], float]:

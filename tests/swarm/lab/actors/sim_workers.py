@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from thinconsumer.config.values import DeadLetter
 from thinconsumer.types import OffsetAndMetadata, TopicPartition
 from thinconsumer.workers import Workers
 from thinconsumer.workers.calling import Pool, Result
 from thinconsumer.workers.dead_letters import DeadLetters
 from thinconsumer.workers.dispatcher import Job
-from thinconsumer.workers.settings import DeadLetter
 from thinconsumer_testing.simulation.driver import Crashed, SimDriver
 from thinconsumer_testing.simulation.observed import ObservedConsumer
 

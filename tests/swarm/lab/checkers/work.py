@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple
 
+from thinconsumer.produce.dead_letters import HEADER_PREFIX
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire import Message
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitResponse
-from thinconsumer.workers.dead_letters import HEADER_PREFIX
 from thinconsumer.workers.dispatcher import Job, PartitionJobs
 from thinconsumer.workers.offset_map import OffsetMapError, decode
 from thinconsumer_testing.simulation.checkers.base import Checker, Member

@@ -9,6 +9,7 @@ from lab.checkers.work import WorkChecker
 from lab.ledger import Ledger
 from lab.work_knobs import LETTERS, WorkKnobs
 
+from thinconsumer.produce.dead_letters import HEADER_PREFIX
 from thinconsumer.records.builder import NewRecord
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.offset_commit import (
@@ -19,7 +20,6 @@ from thinconsumer.wire.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from thinconsumer.workers.dead_letters import HEADER_PREFIX
 from thinconsumer.workers.dispatcher import Job, PartitionJobs
 from thinconsumer.workers.offset_map import OffsetMap, encode
 from thinconsumer.workers.progress import PartitionProgress
