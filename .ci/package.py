@@ -60,7 +60,7 @@ DISTRIBUTIONS = {
                 "top",
             )
         ),
-        960_000,  # with the replay of traces, which is imported only if a program asks for it
+        1_000_000,  # with the replay of traces and the tables of migrate, which are imported only if asked for
     ),
     "thinconsumer_testing": Distribution(
         ROOT / "testing",
