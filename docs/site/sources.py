@@ -20,7 +20,7 @@ ELSEWHERE = {
     "benchmarks/README.md": "benchmarks.md",
     "examples/pipeline/README.md": "examples/pipeline.md",
 }
-LANGUAGES = {".py": "python", ".java": "java"}
+LANGUAGES = {".py": "python", ".java": "java", ".json": "json"}
 #: A fence, which stays as it is, or a link or an image.
 LINK = re.compile(r"^ *```.*?^ *```|(?P<text>\[[^\]]*\]\()(?P<target>[^)\s]+)\)", re.DOTALL | re.MULTILINE)
 #: A section of docs/index.md, and one of its pages.
@@ -92,7 +92,7 @@ def write_pages(folder: Path) -> None:
             waiting += linked
         elif path.suffix != ".svg":
             text = f"# {path.name}\n\n```{LANGUAGES.get(path.suffix, '')}\n{text}```\n"
-        if place(path).parts[0] in ("examples", "tests") and path.suffix != ".svg":
+        if place(path).parts[0] in ("examples", "grafana", "tests") and path.suffix != ".svg":
             text = f"---\norphan: true\n---\n\n{text}"
         texts[place(path)] = with_contents(text) if path == DOCS / "index.md" else text
     for name, text in texts.items():

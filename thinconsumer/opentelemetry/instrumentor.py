@@ -11,9 +11,11 @@ from functools import wraps
 from inspect import iscoroutinefunction
 from itertools import chain
 from time import time_ns
-from typing import Any
+from typing import Any, ClassVar
 
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
+from opentelemetry.metrics import MeterProvider
+from opentelemetry.trace import TracerProvider
 
 from ..consumer.plain_calls import PlainCalls
 from ..errors import WakeupError
@@ -37,35 +39,37 @@ class ThinconsumerInstrumentor(BaseInstrumentor):
     ``uninstrument()`` off. The command ``opentelemetry-instrument`` calls the first. See docs/observability.md.
     """
 
+    #: By meter provider: of two instruments with the same name, a meter takes only the first.
+    _instruments: ClassVar[dict[Any, ConsumerInstruments]] = {}
+
     def instrumentation_dependencies(self) -> Collection[str]:
         """Return nothing: this package instruments itself."""
         return ()
 
-    def instrument(self, **kwargs: Any) -> None:
-        """Switch spans and metrics on. Does nothing if they are.
-
-        Keywords: ``tracer_provider`` and ``meter_provider`` (default: the global ones); ``links_only``: whether the
-        spans of records are children of the current span and only have links to their producers', instead of being
-        their children; ``keys``: whether spans have the keys of records, as far as these are text or numbers.
-        """
-        super().instrument(**kwargs)
-
-    def _instrument(
+    def instrument(
         self,
         *,
-        tracer_provider: Any = None,
-        meter_provider: Any = None,
+        tracer_provider: TracerProvider | None = None,
+        meter_provider: MeterProvider | None = None,
         links_only: bool = False,
         keys: bool = False,
-        **_: Any,
+        **kwargs: Any,
     ) -> None:
+        """Switch spans and metrics on. Does nothing if they are.
+
+        ``tracer_provider`` and ``meter_provider`` are the global ones by default. With ``links_only``, the spans of
+        records are children of the current span, and only have links to their producers' spans. With ``keys``, they
+        have the keys of records that are text or integers. Other keywords are those of ``BaseInstrumentor``.
+        """
+        providers = {"tracer_provider": tracer_provider, "meter_provider": meter_provider}
+        super().instrument(**providers, links_only=links_only, keys=keys, **kwargs)
+
+    def _instrument(self, *, tracer_provider: Any, meter_provider: Any, links_only: bool, keys: bool, **_: Any) -> None:
         self._tracing = Tracing(tracer_provider, links_only=links_only, keys=keys)
         self._replaced: list[tuple[type, str, Any]] = []
-        # One for each provider: of two instruments of the same name, a meter takes only the first.
-        known = self.__dict__.setdefault("_instruments", {})
-        if meter_provider not in known:
-            known[meter_provider] = ConsumerInstruments(meter_provider=meter_provider)
-        self._observed = known[meter_provider]
+        if meter_provider not in self._instruments:
+            self._instruments[meter_provider] = ConsumerInstruments(meter_provider=meter_provider)
+        self._observed = self._instruments[meter_provider]
         self._replace(PlainCalls, "_set_up", self._setting_up)
         self._replace(BaseWorkers, "__init__", _making_workers)
         self._replace(BaseWorkers, "_take", _taking)
