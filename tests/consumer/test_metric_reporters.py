@@ -5,9 +5,10 @@ import threading
 
 import pytest
 
-from thinconsumer import ConsumerInterceptor, TopicPartition
+from thinconsumer import Consumer, ConsumerInterceptor, TopicPartition
 from thinconsumer.config import ConsumerConfig
 from thinconsumer.errors import IllegalStateError, KafkaConfigurationError
+from thinconsumer.testing import Simulation
 
 TOPIC_METRICS = ["bytes-consumed-rate", "bytes-consumed-total", "records-consumed-rate", "records-consumed-total"]
 
@@ -146,6 +147,20 @@ def test_the_last_values_can_be_read_at_the_end_after_the_interceptors(reading):
     assert sorted_text(reporter.values()) == sorted_text(last)
     consumer.close()
     assert order == ["interceptor", "reporter"]
+
+
+def test_the_values_of_topics_outlast_the_membership():
+    """Leaving the group drops the partitions, and with them the metrics of their topics."""
+    sim, noting = Simulation(seed=1, brokers=1, topics={"t": 1}), Noting()
+    sim.cluster.produce("t", [b"x"] * 3, 0)
+    options = {"bootstrap_servers": sim.bootstrap_servers, "auto_offset_reset": "earliest", "group_id": "g"}
+    consumer = Consumer("t", driver=sim.driver(), metric_reporters=[noting], **options)
+    for _ in range(100):
+        consumer.poll(100)
+    consumer.close()
+    assert noting.calls[-1] == "close" and not any(call.startswith("-") for call in noting.calls)
+    assert noting.values()["consumer-fetch-manager-metrics.topic-t"]["records-consumed-total"] == 3
+    assert noting.values()["consumer-coordinator-metrics"]["commit-total"] >= 1
 
 
 def test_errors_are_logged_and_the_next_reporter_is_told(reading, caplog):

@@ -519,6 +519,7 @@ class ConsumerCore:
         if self.interceptors is not None:
             ends.append(self.interceptors.close)
         if self.reporters is not None:
+            self.reporters.begin_close()
             ends.append(self.reporters.close)
         if isinstance(self.config.on_bad_record, DeadLetter):
             ends.append(self._on_bad_record.close)

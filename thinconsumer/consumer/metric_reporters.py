@@ -7,6 +7,7 @@ Their interface is that of kafka-python's ``AbstractMetricsReporter``, which is 
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -68,7 +69,8 @@ class MetricReporters:
         self._guard = core.shell.guard
         self._view = view_of(core)
         self._values: MetricValues = {}
-        self._read_at = float("-inf")
+        self._read_at = -math.inf
+        self._closes = False
         self._metrics: dict[Key, KafkaMetric] = {}
         self._reporters = created(core.config.metric_reporters, core.config)
         self._find()
@@ -78,18 +80,24 @@ class MetricReporters:
 
     def update(self) -> None:
         """Tell the reporters which metrics have come and gone. Called about once a second, between two steps."""
-        if self._guard.refuses_user_code:
-            return  # in a signal handler; the next call does it
+        if self._closes or self._guard.refuses_user_code:
+            return  # the latter in a signal handler; the next call does it
         added, removed = self._find()
         for name, metrics in (("metric_removal", removed), ("metric_change", added)):
             for metric in metrics:
                 with self._guard.running("a metric reporter"):
                     self._tell(name, metric)
 
+    def begin_close(self) -> None:
+        """Keep the metrics that there are: leaving the group drops the partitions, and with them those of topics."""
+        self._view.publish()
+        self._values, self._closes = self._view.read(), True
+
     def close(self) -> None:
         """Close the reporters, which may read the last values then and afterwards."""
         self._view.publish()
-        self._values, self._read_at = self._view.read(), float("inf")
+        self._values = {**self._values, **self._view.read()}
+        self._read_at = math.inf
         self._tell("close")
 
     def _tell(self, name: str, *arguments: Any) -> None:
