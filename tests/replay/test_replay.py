@@ -248,14 +248,31 @@ def test_a_trace_is_the_owners_alone(cluster, trace):
     assert os.stat(trace).st_mode & 0o777 == 0o600
 
 
-def test_a_trace_ends_at_its_limit(cluster, trace, monkeypatch):
-    monkeypatch.setattr("thinconsumer.replay.trace_file.EVENTS_MAX", 50)
-    with recording(cluster, trace, trace_bytes_max=4000) as consumer:
-        consumer.assign([TopicPartition("orders", 0)])
-        for _ in range(100):
+@pytest.mark.parametrize("group", [None, "readers"])
+def test_a_trace_that_is_full_keeps_the_last_part_and_begins_with_a_checkpoint(cluster, trace, monkeypatch, group):
+    monkeypatch.setattr("thinconsumer.replay.trace_file.EVENTS_MAX", 100)
+    options = {"trace_bytes_max": 100_000, "max_poll_records": 3, "group_id": group, "value_deserializer": bytes.decode}
+    with recording(cluster, trace, **options) as consumer:
+        consumer.subscribe(["orders"]) if group else consumer.assign([TopicPartition("orders", 0)])
+        for turn in range(600):
+            if turn % 5 == 0:
+                secret = NewRecord(b"s3cret-value %d" % turn, b"s3cret-key", headers=[("h", b"s3cret-header")])
+                cluster.produce("orders", [secret] * 7)
             consumer.poll(100)
-    assert os.path.getsize(trace) <= 4000
-    assert replay(trace).divergence is None
+            if group:
+                consumer.commit_async({TopicPartition("orders", 0): OffsetAndMetadata(turn, "s3cret-metadata", -1)})
+    assert os.path.getsize(trace) + os.path.getsize(trace + ".1") < 200_000
+    for path in trace, trace + ".1":
+        events = read_trace(path)
+        assert path == trace or events[1][0][0] == "checkpoint"
+        shown = repr(events).encode()
+        for form in b"s3cret", base64.b64encode(b"s3cret"), b"s3cret".hex().encode():
+            assert form not in shown
+        done = replay(path)
+        assert done.divergence is None
+        assert done.events == len(read_trace(path))
+        assert done.calls > 50
+    assert replay(trace).calls > replay(trace + ".1").calls + 50
 
 
 @pytest.mark.parametrize(

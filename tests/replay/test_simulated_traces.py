@@ -1,14 +1,19 @@
 """Traces of simulated clients, among brokers and connections that fail, replay to the same requests."""
 
+import os
 import random
 import subprocess
 import sys
+from collections import Counter
+from contextlib import contextmanager
 
+import thinconsumer
 from thinconsumer import TopicPartition
 from thinconsumer.errors import KafkaError
 from thinconsumer.replay import RecordingConsumer, read_trace, replay
 from thinconsumer_testing.simulation import Simulation
 
+CLIENT = os.path.dirname(thinconsumer.__file__) + os.sep
 AGAIN = "import sys; from thinconsumer.replay import replay; [print(replay(p).requests) for p in sys.argv[1:]]"
 
 
@@ -23,7 +28,9 @@ class Program:
         faults.split_rate, faults.dns_failure_rate = 0.3 * draws.random(), 0.1 * draws.random()
         faults.jitter_s = 0.01 * draws.random()
         kind = draws.choice(["reader", "range", "cooperative-sticky", "consumer"])
+        self.interrupt_rate = draws.choice([0.0, 0.05])
         options = {
+            "trace_bytes_max": draws.choice([40_000, 1 << 28]),
             "auto_offset_reset": "earliest",
             "consumer_timeout_ms": 1000,
             "max_poll_records": draws.choice([1, 7, 500]),
@@ -91,10 +98,46 @@ class Program:
                 lambda: consumer.commit(timeout_ms=300),
                 lambda: consumer.commit_async(callback=lambda *found: None),
             ]
+        lines = draws.randrange(1, 400) if draws.random() < self.interrupt_rate else 0
         try:
-            draws.choice(calls)()
-        except KafkaError:
+            with interrupted_after(lines):
+                draws.choice(calls)()
+        except (KafkaError, KeyboardInterrupt):
             pass
+
+
+@contextmanager
+def interrupted_after(lines):
+    """Raise KeyboardInterrupt after so many lines of the client; 0: never."""
+    left = lines
+
+    def enter(frame, event, what):
+        return (
+            step if CLIENT in frame.f_code.co_filename and f"{CLIENT}replay" not in frame.f_code.co_filename else None
+        )
+
+    def step(frame, event, what):
+        nonlocal left
+        if event == "line":
+            left -= 1
+            if left <= 0 and not in_broker(frame):
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return step
+
+    before = sys.gettrace()
+    if lines:
+        sys.settrace(enter)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
+def in_broker(frame):
+    while frame is not None and "thinconsumer_testing" not in frame.f_code.co_filename:
+        frame = frame.f_back
+    return frame is not None
 
 
 class Listener:
@@ -118,8 +161,10 @@ def pytest_generate_tests(metafunc):
     metafunc.parametrize("seeds", blocks(metafunc.config.getoption("--soak")), ids=lambda seeds: f"{seeds.start}")
 
 
-def test_traces_replay_here_and_in_processes_of_other_hash_seeds(seeds, tmp_path):
-    counts, paths = [], []
+def test_traces_replay_here_and_in_processes_of_other_hash_seeds(seeds, tmp_path, monkeypatch):
+    """Also those that lost their beginning, as they were full, and those of calls that Ctrl-C has cut off."""
+    monkeypatch.setattr("thinconsumer.replay.trace_file.EVENTS_MAX", 100)
+    counts, paths, kinds = [], [], Counter()
     for seed in seeds:
         (tmp_path / str(seed)).mkdir()
         program = Program(seed, tmp_path / str(seed))
@@ -127,7 +172,10 @@ def test_traces_replay_here_and_in_processes_of_other_hash_seeds(seeds, tmp_path
         for path in program.paths:
             there = replay(path)
             assert there.divergence is None, f"seed {seed}: {there.divergence}"
-            assert there.events == len(read_trace(path))
+            events = [event for event, _ in read_trace(path)]
+            assert there.events == len(events)
+            kinds.update(event[0] for event in events if isinstance(event, list))
+            assert there.requests == sum(isinstance(event, list) and event[0] == "request" for event in events)
             counts.append(str(there.requests))
             paths.append(path)
     for hash_seed in "1", "2":
@@ -137,3 +185,5 @@ def test_traces_replay_here_and_in_processes_of_other_hash_seeds(seeds, tmp_path
         )  # fmt: skip
         assert done.stdout.split() == counts
     assert sum(map(int, counts)) > 20 * len(seeds)
+    assert kinds["cut"] >= len(seeds) // 4
+    assert kinds["checkpoint"] > kinds["cut"] // 2

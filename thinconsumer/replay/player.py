@@ -13,8 +13,9 @@ from ..errors import RecordError, RetriableDeserializationError
 from ..fetch.collector import Collector, Move, PollResult
 from ..types import TopicPartition
 from .arguments import decoded, same_result
+from .checkpoint import Built, CheckpointReader, roots_of
 from .recording import CALLS
-from .replay_driver import Divergence, Events, ReplayDriver, TraceEnd
+from .replay_driver import Cut, Divergence, Events, ReplayDriver, TraceEnd
 from .trace_file import TraceError, read_trace
 
 
@@ -68,21 +69,47 @@ class _Player:
         self._watch = watch
         self._iterator: Iterator[Any] = iter(())
         self._consumer: Consumer[Any, Any]
+        self._built: Built
 
     def run(self, options: dict[str, Any], has_callback: bool) -> None:
         """Make the consumer, and then the calls of the trace."""
         if has_callback:
             options = {**options, "default_offset_commit_callback": self._user("callback")}
-        self._consumer = Consumer(driver=_WatchedDriver(self._events, self._look), **options)
+        if self._events.begins_with_checkpoint:
+            self._restore(options)
+        else:
+            self._make(options, _WatchedDriver(self._events, self._look))
+            self._events.take("built")
+        while True:
+            try:
+                self._go_on()
+            except Cut:
+                self._consumer._shell.closed = True
+                self._restore(options)
+            except BaseException:
+                self._consumer._shell.closed = True
+                raise
+
+    def _make(self, options: dict[str, Any], driver: ReplayDriver) -> None:
+        self._consumer = Consumer(driver=driver, **options)
+        self._built = Built({**roots_of(self._consumer), "consumer": self._consumer})
         self._replace_collector(self._consumer._reader.managers.collector)
         iteration: Any = self._consumer._iteration
         iteration.listed = lambda poll_result: [None] * poll_result.count
-        self._events.take("built")
-        try:
-            while True:
-                self._go_on()
-        finally:
-            self._consumer._shell.closed = True
+
+    def _restore(self, options: dict[str, Any]) -> None:
+        """Make a consumer with the state of the next checkpoint."""
+        _, nodes, unfinished = self._events.go_on_at_checkpoint()
+        driver = _WatchedDriver(self._events, self._look, is_built=False)
+        self._make(options, driver)
+        roots = CheckpointReader(nodes, self._built, self._stand_in).read()
+        if roots["reader"] is not self._consumer._reader:
+            raise TraceError("a checkpoint is of another client")
+        numbered = (roots["streams"], unfinished, roots["alarms"])
+        driver.restore(*({int(number): each for number, each in kind.items()} for kind in numbered))
+
+    def _stand_in(self, kind: str, methods: list[str] | None) -> Any:
+        return self._user(kind) if methods is None else _Listener({name: self._user(name) for name in methods})
 
     def _look(self) -> None:
         if self._watch is not None:
@@ -224,8 +251,8 @@ class _Player:
 class _WatchedDriver(ReplayDriver):
     """Calls a function before each step."""
 
-    def __init__(self, events: Events, look: Callable[[], None]) -> None:
-        super().__init__(events)
+    def __init__(self, events: Events, look: Callable[[], None], *, is_built: bool = True) -> None:
+        super().__init__(events, is_built=is_built)
         self._look = look
 
     def step(self, endpoint: Endpoint, deadline: float) -> bool:

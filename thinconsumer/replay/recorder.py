@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, cast
+from weakref import WeakValueDictionary
 
 from ..driver import Address, Command, Dial, Driver, Endpoint, Hangup, Resolve, Stream
 from ..errors import KafkaConnectionError
@@ -35,6 +36,8 @@ class RecordingDriver:
         self.streams: dict[int, _RecordingStream] = {}  #: By the id of the client's stream.
         self.dials = 0
         self.alarms = 0
+        #: The alarms that the driver has, by their numbers.
+        self.live_alarms: WeakValueDictionary[int, _RecordingAlarm] = WeakValueDictionary()
         self._short, self._time = trace.short, trace.time
         self._now = self.unrecorded_now = driver.now
         self._endpoint: _RecordingEndpoint | None = None
@@ -54,8 +57,8 @@ class RecordingDriver:
     def now(self) -> float:
         """Return monotonic seconds."""
         now = self._now()
-        self._short(_CLOCK)
         self._time(now)
+        self._short(_CLOCK)
         return now
 
     def wall_time(self) -> float:
@@ -66,12 +69,12 @@ class RecordingDriver:
 
     def step(self, endpoint: Endpoint, deadline: float) -> bool:
         """Record a step and what happens in it."""
-        self._short(_STEP)
         self._time(deadline)
+        self._short(_STEP)
         try:
             called = self.driver.step(self._recording(endpoint), deadline)
         except BaseException as error:
-            self.trace.add(["cut", type(error).__name__])
+            self.trace.add_failure("cut", error)
             raise
         self._short(_STEPPED if called else _STEPPED_IN_VAIN)
         return called
@@ -82,7 +85,7 @@ class RecordingDriver:
         try:
             self.driver.send(self._recording(endpoint))
         except BaseException as error:
-            self.trace.add(["cut", type(error).__name__])
+            self.trace.add_failure("cut", error)
             raise
         self.trace.short(_STEPPED)
 
@@ -94,8 +97,13 @@ class RecordingDriver:
 
     @property
     def waiting(self) -> bool:
-        """See :class:`thinconsumer.driver.Driver`."""
+        """See :class:`thinconsumer.driver.Driver`. Only looked at when a step was interrupted."""
         return self.driver.waiting
+
+    @property
+    def may_begin(self) -> bool:
+        """Whether a trace may begin now: no stream has a request that was sent in part."""
+        return not any(stream.is_sending for stream in self.streams.values())
 
     def hang_up_all(self) -> None:
         """Close every connection."""
@@ -197,26 +205,28 @@ class _RecordingAgenda:
     def alarm(self) -> Alarm:
         number = self._driver.alarms
         self._driver.alarms += 1
-        self._driver.trace.add(["alarm made"])
-        return cast("Alarm", _RecordingAlarm(self._agenda.alarm(), number, self._driver.trace))
+        self._driver.trace.add(["alarm made", number])
+        alarm = _RecordingAlarm(self._agenda.alarm(), number, self._driver.trace)
+        self._driver.live_alarms[number] = alarm
+        return cast("Alarm", alarm)
 
 
 class _RecordingAlarm:
     """An alarm that a driver sets for a timeout of its own, for example of a name lookup."""
 
     def __init__(self, alarm: Alarm, number: int, trace: TraceWriter) -> None:
-        self._alarm = alarm
+        self.alarm = alarm
         self._number = number
         self._trace = trace
         self.is_over = alarm.is_over
 
     def set(self, at: float) -> None:
         self._trace.add(["alarm", self._number, at])
-        self._alarm.set(at)
+        self.alarm.set(at)
 
     def clear(self) -> None:
         self._trace.add(["alarm", self._number, None])
-        self._alarm.clear()
+        self.alarm.clear()
 
 
 class _RecordingStream:
@@ -224,46 +234,59 @@ class _RecordingStream:
 
     def __init__(self, stream: Connection, number: int, trace: TraceWriter) -> None:
         self.number = number
-        self._stream = stream
+        self.stream = stream
         self._trace = trace
+        self._unsent = 0
         self._offered: Sequence[bytes | memoryview] = ()
         self._requests = FrameCutter()
         self._responses = Responses()
-        self._frames = frames = _RecordingFrames(stream._frames, self._responded)
+        self._frames = frames = RecordingFrames(stream._frames, self._responded)
         stream._frames = cast("Frames", frames)
 
     def connection_made(self, now: float) -> None:
         self._trace.add(["made", self.number, now])
-        self._stream.connection_made(now)
+        self.stream.connection_made(now)
 
     def get_buffer(self) -> memoryview:
-        return self._stream.get_buffer()
+        return self.stream.get_buffer()
 
     def buffer_updated(self, size: int, now: float) -> bool:
         self._trace.time(now)
         self._trace.add(["received", self.number, size])
-        return self._stream.buffer_updated(size, now)
+        return self.stream.buffer_updated(size, now)
 
     def connection_lost(self, error: KafkaConnectionError | None, now: float) -> None:
         self.ended()
         about: Any = None if error is None else [str(error), *(getattr(error, flag) for flag in FLAGS)]
         self._trace.add(["lost", self.number, about, now])
-        self._stream.connection_lost(error, now)
+        self.stream.connection_lost(error, now)
 
     def data_to_send(self) -> Sequence[bytes | memoryview]:
         self._trace.add(["ask", self.number])
-        self._offered = self._stream.data_to_send()
+        self._offered = self.stream.data_to_send()
+        self._unsent = sum(map(len, self._offered))
         return self._offered
 
     def data_sent(self, size: int, now: float) -> None:
         offered = b"".join(self._offered)[:size]
+        self._unsent -= size
         self._trace.time(now)
         self._trace.add(["sent", self.number, size])
         for request in self._requests.take(offered):
             self._responses.sent(request)
             kept = masked_request(request)
             self._trace.add(["request", self.number, len(kept)], kept)
-        self._stream.data_sent(size, now)
+        self.stream.data_sent(size, now)
+
+    @property
+    def is_sending(self) -> bool:
+        """Whether the driver has bytes that it has not sent yet."""
+        return self._unsent > 0
+
+    @property
+    def unfinished(self) -> int:
+        """How many bytes were received of a response that is not complete."""
+        return self._frames.unfinished
 
     def ended(self) -> None:
         """Record the beginning of a response that was never complete: the client has looked at its size."""
@@ -278,7 +301,7 @@ class _RecordingStream:
         self._trace.add(["response", self.number, len(frame), holes, len(kept)], kept)
 
 
-class _RecordingFrames:
+class RecordingFrames:
     """The frames of a connection: its responses, in the buffers that they were received into."""
 
     def __init__(self, frames: Frames, told: Callable[[Frame], None]) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from types import FunctionType
 from typing import Any, TypeVar
 
 from .._version import __version__
@@ -19,7 +21,8 @@ from ..fetch.buffer import Buffer
 from ..fetch.collector import Collector, PollResult
 from ..positions.partitions import Partition
 from .arguments import encoded, methods_of, without_iterators
-from .recorder import RecordingDriver
+from .checkpoint import Built, CheckpointWriter, User, roots_of
+from .recorder import RecordingDriver, RecordingFrames
 from .trace_file import Short, TraceWriter
 
 R = TypeVar("R")
@@ -64,16 +67,24 @@ class RecordingConsumer(Consumer[Any, Any]):
         _check(config, options)
         self._trace = writer = TraceWriter(trace, trace_bytes_max)
         callback = config.default_offset_commit_callback
-        about = {"thinconsumer": __version__, "python": sys.version.split()[0], "options": _plain(options)}
-        writer.add(["trace", {**about, "callback": callback is not None}])
+        self._about: dict[str, Any] = {
+            "thinconsumer": __version__, "python": sys.version.split()[0], "options": _plain(options),
+            "callback": callback is not None, "trace": os.urandom(8).hex(), "segment": 0,
+        }  # fmt: skip
+        writer.add(["trace", self._about])
         if callback is not None:
             options["default_offset_commit_callback"] = self._user("callback", callback)
             config = ConsumerConfig.from_options(**options)
         self._last_poll: tuple[Any, ...] | None = None  #: The arguments of the last call if it was a poll.
         real = driver if driver is not None else socket_driver(config, Guard())
         self._clock = real.now
-        self._set_up(config, RecordingDriver(real, writer), ())
-        _record_collector(self._reader.managers.collector, self._reader.managers.buffer, writer)
+        self._recorder = RecordingDriver(real, writer)
+        self._set_up(config, self._recorder, ())
+        self._built = Built({**roots_of(self), "consumer": self})
+        self._in_user_code = 0
+        self._iterators = 0  #: How many of ``read_to_end`` go on: a replay cannot begin in the middle of one.
+        self._stands_for: dict[int, tuple[Any, User]] = {}
+        self._visits = _record_collector(self._reader.managers.collector, self._reader.managers.buffer, writer)
         writer.add(["built"])
         if topics:
             self.subscribe(topics)
@@ -81,7 +92,7 @@ class RecordingConsumer(Consumer[Any, Any]):
     def poll(self, timeout_ms: float = 0, max_records: int | None = None, update_offsets: bool = True) -> Any:
         """Return records as :meth:`Consumer.poll`; a poll like the last call is recorded as one number."""
         given = timeout_ms, max_records, update_offsets
-        if given != self._last_poll:
+        if given != self._last_poll or self._trace.wants_checkpoint:
             return self._call("poll", super().poll, *given)
         if self._iteration.poll_result.taken:
             self._note_taken()
@@ -89,7 +100,7 @@ class RecordingConsumer(Consumer[Any, Any]):
         try:
             return _poll(self, timeout_ms, max_records, update_offsets)
         except BaseException as error:
-            self._trace.add(["raise", type(error).__name__])
+            self._trace.add_failure("raise", error)
             raise
 
     def __next__(self) -> Any:
@@ -112,13 +123,17 @@ class RecordingConsumer(Consumer[Any, Any]):
     def read_to_end(self, timeout_ms: float | None = None) -> Iterator[Any]:
         """Yield the records up to the end, as :meth:`Consumer.read_to_end`."""
         records = self._call("read_to_end", super().read_to_end, timeout_ms)
-        while True:
-            self._trace.add(["resume"])
-            try:
-                record = next(records)
-            except StopIteration:
-                return
-            yield record
+        self._iterators += 1
+        try:
+            while True:
+                self._trace.add(["resume"])
+                try:
+                    record = next(records)
+                except StopIteration:
+                    return
+                yield record
+        finally:
+            self._iterators -= 1
 
     def keep_alive(self) -> Any:
         """Raise: a signal handler's steps between two bytecodes are in no trace."""
@@ -138,16 +153,20 @@ class RecordingConsumer(Consumer[Any, Any]):
 
         def call(*arguments: Any) -> R:
             self._trace.add(["user", kind])
+            self._in_user_code += 1
             try:
                 result = function(*arguments)
             except BaseException as error:
                 self._note_taken()
-                self._trace.add(["done", type(error).__name__])
+                self._trace.add_failure("done", error)
                 raise
+            finally:
+                self._in_user_code -= 1
             self._note_taken()
             self._trace.add(["done", None])
             return result
 
+        call.kind = kind  # type: ignore[attr-defined]
         return call
 
     def _call(self, name: str, method: Callable[..., R], *given: Any, **named: Any) -> R:
@@ -155,6 +174,8 @@ class RecordingConsumer(Consumer[Any, Any]):
         options = {key: without_iterators(each) for key, each in named.items()}
         if name == "assign" and given and arguments == [[]]:
             return method(*arguments)  # it calls unsubscribe(), which is recorded
+        if self._trace.wants_checkpoint and not self._in_user_code and not self._iterators and self._recorder.may_begin:
+            self._begin_segment()
         self._note_taken()
         self._last_poll = given if name == "poll" else None
         shown = [encoded(each) for each in arguments]
@@ -164,7 +185,9 @@ class RecordingConsumer(Consumer[Any, Any]):
         try:
             result = method(*arguments, **options)
         except BaseException as error:
-            self._trace.add(["raise", type(error).__name__])
+            self._trace.add_failure("raise", error)
+            if name == "close" and isinstance(error, Exception):
+                self._trace.close()
             raise
         # After a poll nothing more is done: an exception such as KeyboardInterrupt would lose its records.
         if name not in WITHOUT_RESULT:
@@ -172,6 +195,33 @@ class RecordingConsumer(Consumer[Any, Any]):
         if name == "close":
             self._trace.close()
         return result
+
+    def _begin_segment(self) -> None:
+        """Write a checkpoint, from which a replay can begin; in a new file if the last one is full."""
+        roots: dict[str, Any] = roots_of(self)
+        recorder = self._recorder
+        roots["alarms"] = {str(number): each.alarm for number, each in recorder.live_alarms.items()}
+        roots["streams"] = {str(each.number): each.stream for each in recorder.streams.values()}
+        unfinished = {str(each.number): each.unfinished for each in recorder.streams.values()}
+        nodes = CheckpointWriter(self._built, self._stand_in).write(roots)
+        self._trace.begin_segment(self._about, ["checkpoint", nodes, unfinished])
+        self._visits.forget()
+
+    def _stand_in(self, value: Any) -> Any:
+        """Return what a checkpoint has in place of an object of the recorder."""
+        if isinstance(value, RecordingFrames):
+            return value.frames
+        if not isinstance(value, (FunctionType, _RecordingListener)):
+            return value
+        if id(value) not in self._stands_for:
+            if isinstance(value, _RecordingListener):
+                user = User("listener", [*vars(value)])
+            elif hasattr(value, "kind"):
+                user = User(value.kind, None)
+            else:
+                return value
+            self._stands_for[id(value)] = value, user
+        return self._stands_for[id(value)][1]
 
     def _note_taken(self) -> None:
         """Record how many records an iteration has returned, if it goes on."""
@@ -212,12 +262,13 @@ def _is_plain(value: object) -> bool:
     return value is None or type(value) in (bool, int, float, str)
 
 
-def _record_collector(collector: Collector, buffer: Buffer, trace: TraceWriter) -> None:
+def _record_collector(collector: Collector, buffer: Buffer, trace: TraceWriter) -> _Visits:
     """Record which batches polls return: a replay cannot decode them."""
     visits = _Visits(collector, buffer, trace)
     for name in ("gather", "gather_many", "gather_columns", "gather_raw"):
         setattr(collector, name, visits.recorded(getattr(collector, name)))
     collector.first = partial(_first, collector.first, trace)  # type: ignore[method-assign]
+    return visits
 
 
 class _Visits:
@@ -234,6 +285,10 @@ class _Visits:
         self._before = PollResult()
         self._visited_before = 0
         collector._may_gather = self._visit  # type: ignore[method-assign]
+
+    def forget(self) -> None:
+        """Record the next result in full."""
+        self._before = PollResult()
 
     def _visit(self, partition: Partition) -> bool:
         self._visited += 1
@@ -296,7 +351,7 @@ class _Visits:
                 about += [error.tried_at, error.retry_after_ms]
             self._trace.add(["bad", _tp(overdue), self._visited, about])
         else:
-            self._trace.add(["cut", type(error).__name__])
+            self._trace.add_failure("cut", error)
 
 
 def _tp(overdue: Any) -> list[Any] | None:

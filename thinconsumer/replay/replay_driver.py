@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..driver import Address, Command, Dial, Driver, Endpoint, Resolve, Stream
 from ..errors import KafkaConnectionError
 from ..support.agenda import Alarm
 from ..support.timers import Random
+from .checkpoint import refill
 from .frames import FrameCutter, filled, masked_request
 from .recorder import FLAGS
 from .trace_file import TraceError
@@ -29,6 +30,10 @@ class TraceEnd(BaseException):
     """The trace has no more events, or what was received then is not in it any more."""
 
 
+class Cut(TraceEnd):
+    """An exception such as Ctrl-C has struck inside a step; the trace goes on with a checkpoint."""
+
+
 class Events:
     """The events of a trace, taken one after the other."""
 
@@ -37,18 +42,57 @@ class Events:
         self.requests = 0  #: The number of requests that were the same.
         self.first: Divergence | None = None  #: The first divergence: others follow, in clauses that end a call.
         self._events = events
+        self._is_cut = False
+        self._cuts = _cuts(events)
 
-    def divergence(self, recorded: object, found: object, *, back: int = 0) -> Divergence:
-        """Return the divergence at the next event, or ``back`` events before it."""
+    @property
+    def begins_with_checkpoint(self) -> bool:
+        """Whether the next event is a checkpoint: what was before is not in the trace any more."""
+        event = self._events[self.place][0] if self.place < len(self._events) else None
+        return isinstance(event, list) and event[0] == "checkpoint"
+
+    def go_on_at_checkpoint(self) -> Any:
+        """Return the next checkpoint; the events go on behind it. Raise :class:`TraceEnd` if there is none."""
+        while self.place < len(self._events):
+            event = self._events[self.place][0]
+            self.place += 1
+            if isinstance(event, list) and event[0] == "checkpoint":
+                self._is_cut = False
+                return event
+        raise TraceEnd
+
+    def divergence(self, recorded: object, found: object, *, back: int = 0) -> BaseException:
+        """Return the divergence at the next event, or ``back`` events before it.
+
+        In a call that was cut off it is :class:`Cut`: the client does what it would have done without the exception.
+        """
+        if self._is_cut:
+            return Cut()
         divergence = Divergence(self.place - back, recorded, found)
+        cut = next((end for start, end in self._cuts if start <= self.place <= end), None)
+        if cut is not None:
+            return self._cut_off(cut)
         self.first = self.first or divergence
         return divergence
 
+    def _cut_off(self, place: int) -> Cut:
+        """End the replay of a call that an exception has cut off in the trace, at any place in it."""
+        self.place, self._is_cut = place + 1, True
+        return Cut()
+
     def peek(self) -> Any:
-        """Return the next event, without bytes. Responses are skipped: streams have them from the start."""
+        """Return the next event, without bytes.
+
+        Responses are skipped, since streams have them from the start, and checkpoints, since the client is there.
+        """
+        if self._is_cut:  # a clause of the client that ends the call
+            raise Cut
         while self.place < len(self._events):
             event = self._events[self.place][0]
-            if not (isinstance(event, list) and event[0] in ("response", "beginning")):
+            kind = event[0] if isinstance(event, list) else ""
+            if kind == "cut":
+                raise self._cut_off(self.place)
+            if kind not in ("response", "beginning", "checkpoint"):
                 return event
             self.place += 1
         raise TraceEnd
@@ -59,8 +103,6 @@ class Events:
         if kind and not (isinstance(event, list) and event[0] == kind):
             raise self.divergence(event, kind)
         self.place += 1
-        if isinstance(event, list) and event[0] == "cut":
-            raise TraceEnd
         return event
 
     def same(self, *found: Any) -> None:
@@ -82,7 +124,7 @@ class Events:
     def received(self) -> dict[int, bytearray]:
         """Return all bytes that each stream receives, with zeros in place of what the trace has not."""
         streams: dict[int, bytearray] = {}
-        for event, data in self._events:
+        for event, data in self._events[self.place :]:
             kind = event[0] if isinstance(event, list) else ""
             if kind == "response":
                 _, number, size, holes, _ = event
@@ -92,15 +134,44 @@ class Events:
         return streams
 
 
+def _cuts(events: Sequence[tuple[Any, bytes]]) -> list[tuple[int, int]]:
+    """Return the calls of the application that were cut off: where each begins, and where it was cut off."""
+    found = []
+    begun = depth = 0
+    for place, (event, _) in enumerate(events):
+        kind = event[0] if isinstance(event, list) else ""
+        if kind == "call" and not depth:
+            begun = place
+        elif kind == "cut":
+            found.append((begun, place))
+            depth = 0
+        elif kind == "user":
+            depth += 1
+        elif kind == "done":
+            depth = max(0, depth - 1)
+    return found
+
+
 class ReplayDriver(Driver):
     """Implements :class:`thinconsumer.driver.Driver` by the events of a trace."""
 
-    def __init__(self, events: Events) -> None:
+    def __init__(self, events: Events, *, is_built: bool = True) -> None:
         self.events = events
-        self._random = _ReplayedRandom(events)
-        self._streams: list[_ReplayedStream] = []
-        self._alarms: list[Alarm] = []
+        #: False while a client is made that gets the state of a checkpoint: its own readings are in no trace.
+        self.is_built = is_built
+        self._random = _ReplayedRandom(events, self)
+        self._streams: dict[int, _ReplayedStream] = {}
+        self._alarms: dict[int, Alarm] = {}
         self._received = events.received()
+
+    def restore(self, streams: Mapping[int, Any], unfinished: Mapping[int, int], alarms: Mapping[int, Alarm]) -> None:
+        """Take the connections and alarms of a checkpoint."""
+        self.is_built = True
+        self._alarms = dict(alarms)
+        for number, stream in streams.items():
+            received = self._received.get(number, bytearray())
+            self._streams[number] = _ReplayedStream(stream, number, received, self.events, unfinished[number])
+            refill(stream._frames, received)
 
     @property
     def random(self) -> Random:
@@ -118,12 +189,16 @@ class ReplayDriver(Driver):
         """The trace has it already."""
 
     def now(self) -> float:
+        if not self.is_built:
+            return 0.0
         event = self.events.take()
         if isinstance(event, (int, float)):
             return event
         raise self.events.divergence(event, "now", back=1)
 
     def wall_time(self) -> float:
+        if not self.is_built:
+            return 0.0
         now: float = self.events.take("wall")[1]
         return now
 
@@ -171,7 +246,7 @@ class ReplayDriver(Driver):
                 addresses = [Address(family, tuple(sockaddr)) for family, sockaddr in found]
                 endpoint.resolved(host, port, addresses, error, now)
             elif kind == "alarm made":
-                self._alarms.append(endpoint.agenda.alarm())
+                self._alarms[event[1]] = endpoint.agenda.alarm()
             elif kind == "alarm":
                 alarm = self._alarms[event[1]]
                 alarm.clear() if event[2] is None else alarm.set(event[2])
@@ -188,24 +263,29 @@ class ReplayDriver(Driver):
             self.events.same("resolve", command.host, command.port)
             return
         if isinstance(command, Dial):
-            number = len(self._streams)
+            number = self.events.peek()[1]
             received = self._received.get(number, bytearray())
-            self._streams.append(_ReplayedStream(command.stream, number, received, self.events))
+            self._streams[number] = _ReplayedStream(command.stream, number, received, self.events)
             self.events.same("dial", number, command.host, [*command.address.sockaddr], command.purpose)
             return
-        known = [each.number for each in self._streams if each.stream is command.stream]
+        known = [each.number for each in self._streams.values() if each.stream is command.stream]
         self.events.same("hang up", known[-1] if known and self.events.peek()[1] >= 0 else -1)
 
 
 class _ReplayedRandom:
-    def __init__(self, events: Events) -> None:
+    def __init__(self, events: Events, driver: ReplayDriver) -> None:
         self._events = events
+        self._driver = driver
 
     def random(self) -> float:
+        if not self._driver.is_built:
+            return 0.5
         drawn: float = self._events.take("random")[1]
         return drawn
 
     def randrange(self, stop: int, /) -> int:
+        if not self._driver.is_built:
+            return 0
         _, recorded, drawn = self._events.take("randrange")
         if stop != recorded:
             raise self._events.divergence(recorded, stop, back=1)
@@ -217,11 +297,11 @@ class _ReplayedStream:
 
     CALLS = ("made", "received", "lost", "ask", "sent")
 
-    def __init__(self, stream: Stream, number: int, received: bytearray, events: Events) -> None:
+    def __init__(self, stream: Stream, number: int, received: bytearray, events: Events, at: int = 0) -> None:
         self.stream = stream
         self.number = number
         self._received = received
-        self._at = 0
+        self._at = at
         self._events = events
         self._offered = b""
         self._requests = FrameCutter()

@@ -25,6 +25,8 @@ from ..errors import KafkaError
 MAGIC = b"thinconsumer trace 1\n"
 _BLOCK = struct.Struct(">III")
 _LENGTHS = struct.Struct(">II")
+#: The ending of the name of the file before the last one.
+BEFORE = ".1"
 #: The kinds of events with bytes: of a request, of a response, and of the beginning of one that was never complete.
 WITH_BYTES = ("request", "response", "beginning")
 #: The kinds of events whose last item is a time.
@@ -44,6 +46,7 @@ class Short(IntEnum):
     NAMED = 7  #: The next item of the array.
 
 
+_NAMED = int(Short.NAMED)
 _PLAIN = {Short.STEPPED: ["end", True], Short.STEPPED_IN_VAIN: ["end", False], Short.SEND: ["send"]}
 #: A block is written once it has so many events or bytes.
 EVENTS_MAX, BYTES_MAX = 2000, 1 << 18
@@ -58,14 +61,20 @@ class TraceError(KafkaError):
 
 
 class TraceWriter:
-    """Writes events to a new file that only its owner can read; writes no more once the file has ``bytes_max``."""
+    """Writes events to a file that only its owner can read.
+
+    Once the file has half of ``bytes_max``, the trace is to go on in a new one, which begins with a checkpoint
+    (:meth:`begin_segment`); the file before is kept as ``path`` with ``.1``. The two have at most ``bytes_max``.
+    """
 
     def __init__(self, path: str, bytes_max: int) -> None:
-        self._file = open(path, "wb", opener=lambda name, flags: os.open(name, flags, 0o600))  # noqa: SIM115
-        if os.name == "posix":
-            os.fchmod(self._file.fileno(), 0o600)  # of a file that was there before
-        self._file.write(MAGIC)
-        self._left = bytes_max - len(MAGIC)
+        self._path = path
+        self._half = bytes_max // 2
+        #: The file is full with so many bytes: a large checkpoint makes it larger, or there would be nothing but those.
+        self._full = self._half
+        self._open()
+        #: Whether a new segment is to begin with the next public call: the file is full, or a step was interrupted.
+        self.wants_checkpoint = False
         self._kinds = bytearray()
         self._events: list[Any] = []
         self._times = array("d")
@@ -75,12 +84,25 @@ class TraceWriter:
 
     def add(self, event: Any, data: bytes = b"") -> None:
         """Append an event and its bytes."""
-        self._kinds.append(Short.NAMED)
-        self._events.append(event)
+        # The byte comes last, here and for times: Ctrl-C in between leaves something without a byte (see add_failure).
         if data:
             self._blob += data
+        self._events.append(event)
+        self._kinds.append(_NAMED)
         if len(self._kinds) >= EVENTS_MAX or len(self._blob) >= BYTES_MAX:
             self.flush()
+
+    def add_failure(self, kind: str, error: BaseException) -> None:
+        """Append that an exception has ended something; that it was cut off, if it is one such as Ctrl-C.
+
+        From there on a replay could not do the same: it goes on with a checkpoint.
+        """
+        if isinstance(error, Exception) and kind != "cut":
+            self.add([kind, type(error).__name__])
+        else:
+            del self._events[self._kinds.count(_NAMED) :]
+            self.add(["cut", type(error).__name__])
+            self.wants_checkpoint = True
 
     def add_call(self) -> None:
         """Append the public call before once more."""
@@ -91,10 +113,7 @@ class TraceWriter:
     def flush(self) -> None:
         """Write a block of the events since the last one."""
         kinds, events, times, blob = bytes(self._kinds), self._events[:], self._times[:], bytes(self._blob)
-        self._kinds.clear()
-        self._events.clear()
-        del self._times[:]
-        self._blob.clear()
+        self.discard()
         if not kinds or self._file.closed:
             return
         text = json.dumps(events, separators=(",", ":")).encode()
@@ -102,13 +121,44 @@ class TraceWriter:
         if sys.byteorder == "big":
             times.byteswap()
         readings = times.tobytes()
-        self._left -= _BLOCK.size + len(packed) + len(readings)
-        if self._left < 0:
+        self._used += _BLOCK.size + len(packed) + len(readings)
+        if self._used > self._full:
+            self.wants_checkpoint = True
+        if self._used > 2 * self._full:  # a call that takes very long
             self._file.close()
             return
         head = _BLOCK.pack(len(packed), len(times), zlib.crc32(readings, zlib.crc32(packed)))
         self._file.write(b"".join((head, packed, readings)))
         self._file.flush()
+
+    def begin_segment(self, head: dict[str, Any], checkpoint: Any) -> None:
+        """Go on with a checkpoint; in a new file with this head if the file is full."""
+        self.flush()
+        if self._used > self._full:
+            head["segment"] += 2 if self._file.closed else 1  # after a gap, the file before is no part of the trace
+            self._file.close()
+            os.replace(self._path, self._path + BEFORE)
+            self._open()
+            self.add(["trace", head])
+        before = self._used
+        self.add(checkpoint)
+        self.flush()
+        self._full = max(self._half, 2 * (self._used - before))
+        self.wants_checkpoint = False
+
+    def discard(self) -> None:
+        """Forget the events since the last block."""
+        self._kinds.clear()
+        self._events.clear()
+        del self._times[:]
+        self._blob.clear()
+
+    def _open(self) -> None:
+        self._file = open(self._path, "wb", opener=lambda name, flags: os.open(name, flags, 0o600))  # noqa: SIM115
+        if os.name == "posix":
+            os.fchmod(self._file.fileno(), 0o600)  # of a file that was there before
+        self._file.write(MAGIC)
+        self._used = len(MAGIC)
 
     def close(self) -> None:
         """Write what is left, and close the file."""
@@ -122,6 +172,22 @@ def read_trace(path: str) -> list[tuple[Any, bytes]]:
     Raises:
         TraceError: the file is no trace, or a whole block of it has a wrong form.
     """
+    events = _events_of(path)
+    if os.path.exists(path + BEFORE):
+        before = _events_of(path + BEFORE)
+        if before and events and _segment(events) == [_segment(before)[0], _segment(before)[1] + 1]:
+            return before + events[1:]
+    return events
+
+
+def _segment(events: list[tuple[Any, bytes]]) -> list[Any]:
+    """Return which trace events belong to, and the number of their file."""
+    head = events[0][0]
+    about = head[1] if isinstance(head, list) and head[0] == "trace" else {}
+    return [about.get("trace", ""), about.get("segment", 0)]
+
+
+def _events_of(path: str) -> list[tuple[Any, bytes]]:
     reader = _EventReader()
     with open(path, "rb") as file:
         if file.read(len(MAGIC)) != MAGIC:
