@@ -112,9 +112,8 @@ def interrupted_after(lines):
     left = lines
 
     def enter(frame, event, what):
-        return (
-            step if CLIENT in frame.f_code.co_filename and f"{CLIENT}replay" not in frame.f_code.co_filename else None
-        )
+        path = frame.f_code.co_filename
+        return step if CLIENT in path and f"{CLIENT}replay" not in path else None
 
     def step(frame, event, what):
         nonlocal left

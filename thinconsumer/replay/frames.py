@@ -15,12 +15,13 @@ from ..wire.fetch import FetchRequest
 from ..wire.header import decode_response_header
 from ..wire.offset_commit import OffsetCommitRequest
 from ..wire.offset_fetch import OffsetFetchRequest
+from ..wire.sasl import SaslAuthenticateRequest
 
 _SIZE = 4
 _REQUEST = struct.Struct(">hhih")
 #: The sizes of a batch's length and offset, and of the headers by format; in each, the format is at ``_MAGIC_AT``.
 _LOG_OVERHEAD, _MAGIC_AT, _HEADERS = 12, 16, {0: 18, 1: 26, 2: 61}
-_SECRET_APIS = (FetchRequest, OffsetFetchRequest)
+_SECRET_APIS = (FetchRequest, OffsetFetchRequest, SaslAuthenticateRequest)
 
 
 class FrameCutter:
@@ -50,19 +51,23 @@ def masked_metadata(text: str | None) -> str | None:
 
 
 def masked_request(frame: bytearray) -> bytes:
-    """Return a request without the metadata of commits."""
+    """Return a request without the metadata of commits, and without a login's message."""
     if len(frame) < _SIZE + _REQUEST.size:
         return bytes(frame)
     api, version, _, length = _REQUEST.unpack_from(frame, _SIZE)
-    if api != OffsetCommitRequest.API_KEY:
+    masked = next((each for each in (OffsetCommitRequest, SaslAuthenticateRequest) if api == each.API_KEY), None)
+    if masked is None:
         return bytes(frame)
     start = _SIZE + _REQUEST.size + max(length, 0)
-    if version >= OffsetCommitRequest.FLEXIBLE:
+    if version >= masked.FLEXIBLE:
         start += 1  # the client writes no tagged fields
     try:
-        request = OffsetCommitRequest.decode(frame, version, start)
+        request: Any = masked.decode(frame, version, start)
     except KafkaError:
         return _same_size(frame, _SIZE + _REQUEST.size, b"")
+    if masked is SaslAuthenticateRequest:
+        request.auth_bytes = bytes(len(request.auth_bytes))
+        return _same_size(frame, start, request.encode(version))
     for topic in request.topics:
         for partition in topic.partitions:
             partition.committed_metadata = masked_metadata(partition.committed_metadata)
@@ -93,7 +98,11 @@ class Responses:
             message: Any = request.RESPONSE.decode(frame, version, start)
             if request is FetchRequest:
                 return _cut(frame, _holes(frame, message))
-            _mask_committed(message)
+            if request is SaslAuthenticateRequest:
+                message.auth_bytes = bytes(len(message.auth_bytes))
+                message.error_message = masked_metadata(message.error_message)
+            else:
+                _mask_committed(message)
             return _same_size(frame, start, message.encode(version)), []
         except KafkaError:
             return _cut(frame, [LEAST_FRAME, len(frame) - LEAST_FRAME])

@@ -14,6 +14,7 @@ from ..fetch.collector import Collector, Move, PollResult
 from ..types import TopicPartition
 from .arguments import decoded, same_result
 from .checkpoint import Built, CheckpointReader, roots_of
+from .logins import STAND_INS, ReplayedMechanism, replay_logins
 from .recording import CALLS
 from .replay_driver import Cut, Divergence, Events, ReplayDriver, TraceEnd
 from .trace_file import TraceError, read_trace
@@ -91,7 +92,11 @@ class _Player:
                 raise
 
     def _make(self, options: dict[str, Any], driver: ReplayDriver) -> None:
+        if str(options.get("security_protocol", "")).startswith("SASL"):
+            options = {**options, **STAND_INS}
         self._consumer = Consumer(driver=driver, **options)
+        if self._consumer._reader.managers.engine.logins is not None:
+            replay_logins(self._consumer._reader.managers.engine.logins, self._events)
         self._built = Built({**roots_of(self._consumer), "consumer": self._consumer})
         self._replace_collector(self._consumer._reader.managers.collector)
         iteration: Any = self._consumer._iteration
@@ -109,6 +114,8 @@ class _Player:
         driver.restore(*({int(number): each for number, each in kind.items()} for kind in numbered))
 
     def _stand_in(self, kind: str, methods: list[str] | None) -> Any:
+        if kind == "mechanism" and methods is not None:
+            return ReplayedMechanism(methods[0], tuple(methods[1:]), self._events)
         return self._user(kind) if methods is None else _Listener({name: self._user(name) for name in methods})
 
     def _look(self) -> None:

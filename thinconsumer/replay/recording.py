@@ -22,6 +22,7 @@ from ..fetch.collector import Collector, PollResult
 from ..positions.partitions import Partition
 from .arguments import encoded, methods_of, without_iterators
 from .checkpoint import Built, CheckpointWriter, User, roots_of
+from .logins import MECHANISMS, RecordingMechanism, record_logins
 from .recorder import RecordingDriver, RecordingFrames
 from .trace_file import Short, TraceWriter
 
@@ -80,6 +81,8 @@ class RecordingConsumer(Consumer[Any, Any]):
         self._clock = real.now
         self._recorder = RecordingDriver(real, writer)
         self._set_up(config, self._recorder, ())
+        if self._reader.managers.engine.logins is not None:
+            record_logins(self._reader.managers.engine.logins, writer)
         self._built = Built({**roots_of(self), "consumer": self})
         self._in_user_code = 0
         self._iterators = 0  #: How many of ``read_to_end`` go on: a replay cannot begin in the middle of one.
@@ -211,11 +214,13 @@ class RecordingConsumer(Consumer[Any, Any]):
         """Return what a checkpoint has in place of an object of the recorder."""
         if isinstance(value, RecordingFrames):
             return value.frames
-        if not isinstance(value, (FunctionType, _RecordingListener)):
+        if not isinstance(value, (FunctionType, _RecordingListener, RecordingMechanism)):
             return value
         if id(value) not in self._stands_for:
             if isinstance(value, _RecordingListener):
                 user = User("listener", [*vars(value)])
+            elif isinstance(value, RecordingMechanism):
+                user = User("mechanism", [value.name, *value.options])
             elif hasattr(value, "kind"):
                 user = User(value.kind, None)
             else:
@@ -246,13 +251,16 @@ def _check(config: ConsumerConfig, options: Mapping[str, Any]) -> None:
     assignors = options.get("partition_assignment_strategy") or ()
     if not isinstance(assignors, str) and not all(isinstance(each, str) for each in assignors):
         raise KafkaConfigurationError("a trace needs assignors that are named: an assignor of your own is not recorded")
-    if config.security_protocol.startswith("SASL"):
-        raise KafkaConfigurationError("no trace can be made of a consumer that logs in (security_protocol with SASL)")
+    if config.security_protocol.startswith("SASL") and config.sasl_mechanism not in MECHANISMS:
+        raise KafkaConfigurationError(
+            f"a trace can have logins with {', '.join(MECHANISMS)}, not {config.sasl_mechanism}"
+        )
 
 
 def _plain(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that a replay needs: without secrets, objects, and what only the driver uses."""
-    used = {k: v for k, v in options.items() if k not in _LEFT_OUT and not k.startswith(("ssl_", "sasl_"))}
+    secret = ("ssl_", "sasl_plain", "sasl_oauth", "sasl_kerberos", "sasl_aws")
+    used = {k: v for k, v in options.items() if k not in _LEFT_OUT and not k.startswith(secret)}
     return {name: value for name, value in used.items() if _is_plain(value)}
 
 
