@@ -74,7 +74,8 @@ ORIGINS = {
         "sasl_kerberos_principal", "sasl_kerberos_keytab",
     ),
     "thinconsumer": (
-        "resolver", "on_bad_record", "batches_fetch_bytes", "max_buffered_bytes", "new_partition_offset_reset",
+        "resolver", "on_bad_record", "trace", "trace_bytes_max",
+        "batches_fetch_bytes", "max_buffered_bytes", "new_partition_offset_reset",
         "ordered_delivery",
         "ordered_delivery_grace_ms", "allow_foreign_commits", "sasl_aws_msk_iam_region", "sasl_aws_msk_iam_profile",
         "sasl_aws_msk_iam_role_arn", "sasl_aws_msk_iam_role_session_name", "sasl_aws_msk_iam_role_external_id",

@@ -42,6 +42,8 @@ CASES = {
     "client_dns_lookup": ("use_all_dns_ips", "USE_ALL_DNS_IPS", "use_all_dns_ips"),
     "resolver": (None, len, len),
     "on_bad_record": ("raise", len, len),
+    "trace": ("", "file", "file"),
+    "trace_bytes_max": (256 << 20, 1000, 1000),
     "metadata_max_age_ms": (300000, "9223372036854775807", 2**63 - 1),
     "metadata_recovery_strategy": ("rebootstrap", "NONE", "none"),
     "metadata_recovery_rebootstrap_trigger_ms": (300000, "0", 0),
@@ -227,7 +229,8 @@ BOUNDS = {
     (0, 2**63 - 1): "metadata_max_age_ms metadata_recovery_rebootstrap_trigger_ms retry_backoff_ms "
     "retry_backoff_max_ms reconnect_backoff_ms reconnect_backoff_max_ms consumer_timeout_ms "
     "sasl_login_retry_backoff_ms sasl_login_retry_backoff_max_ms",
-    (1, 2**63 - 1): "socket_connection_setup_timeout_ms socket_connection_setup_timeout_max_ms connections_max_idle_ms",
+    (1, 2**63 - 1): "socket_connection_setup_timeout_ms socket_connection_setup_timeout_max_ms connections_max_idle_ms "
+    "trace_bytes_max",
     (65536, 2**63 - 1): "max_buffered_bytes",
     (
         0,

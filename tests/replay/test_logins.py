@@ -11,6 +11,7 @@ from thinconsumer.errors import KafkaConfigurationError, KafkaError
 from thinconsumer.replay import RecordingConsumer, read_trace, replay
 from thinconsumer_testing import MemoryCluster
 
+pytestmark = pytest.mark.filterwarnings("ignore::thinconsumer.config.build.ConfigurationWarning")
 PASSWORD = "s3cret-password"
 MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 
@@ -37,9 +38,8 @@ def options(cluster, mechanism, password=PASSWORD):
 def test_a_client_that_logs_in_again_and_again_replays_without_its_password(cluster, tmp_path, monkeypatch, mechanism):
     monkeypatch.setattr("thinconsumer.replay.trace_file.EVENTS_MAX", 100)
     trace = str(tmp_path / "trace")
-    with RecordingConsumer(
-        "orders", trace=trace, driver=cluster.driver(), group_id="g", trace_bytes_max=80_000, **options(cluster, mechanism)
-    ) as consumer:
+    more = {"group_id": "g", "trace_bytes_max": 80_000, **options(cluster, mechanism)}
+    with RecordingConsumer("orders", trace=trace, driver=cluster.driver(), **more) as consumer:
         for turn in range(150):
             cluster.produce("orders", [b"1"] * 10)
             consumer.poll(100)

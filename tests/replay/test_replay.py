@@ -1,6 +1,7 @@
 """Traces replay to the same requests, in a process of another hash seed, and show no secret."""
 
 import base64
+import glob
 import importlib.util
 import os
 import shutil
@@ -11,8 +12,11 @@ import sys
 import pytest
 
 from tests.replay.traces import recording
-from thinconsumer import OffsetAndMetadata, TopicPartition
+from thinconsumer import Consumer, OffsetAndMetadata, TopicPartition
+from thinconsumer.aio import AsyncConsumer
+from thinconsumer.assignors import RangeAssignor
 from thinconsumer.cli import main
+from thinconsumer.compat.kafka import KafkaConsumer
 from thinconsumer.errors import DeserializerNotReadyError, KafkaConfigurationError, KafkaTimeoutError, RecordError
 from thinconsumer.network.connection import Connection
 from thinconsumer.replay import RecordingConsumer, TraceError, read_trace, replay
@@ -277,26 +281,17 @@ def test_a_trace_that_is_full_keeps_the_last_part_and_begins_with_a_checkpoint(c
     assert replay(trace).calls > replay(trace + ".1").calls + 50
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"partition_assignment_strategy": [object()], "group_id": "g"},
-        {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "sasl_plain_username": "u",
-         "sasl_plain_password": "p"},
-    ],
-)  # fmt: skip
-def test_what_no_trace_can_be_made_of_is_refused(cluster, trace, options):
+def test_what_no_trace_can_be_made_of_is_refused(cluster, trace):
     with pytest.raises(KafkaConfigurationError):
-        recording(cluster, trace, **options)
+        recording(cluster, trace, partition_assignment_strategy=[object()], group_id="g")
     assert not os.path.exists(trace)
 
 
 def test_sockets_replay(trace):
     with BrokerProcess(topics={"orders": 1}) as broker:
         broker.produce("orders", [b"a"] * 20)
-        with RecordingConsumer(
-            trace, "orders", bootstrap_servers=broker.bootstrap_servers, group_id="g", auto_offset_reset="earliest"
-        ) as consumer:
+        options = {"bootstrap_servers": broker.bootstrap_servers, "auto_offset_reset": "earliest"}
+        with RecordingConsumer("orders", trace=trace, group_id="g", **options) as consumer:
             count = 0
             while count < 20:
                 count += sum(map(len, consumer.poll(1000).values()))
@@ -355,3 +350,60 @@ def test_polls_of_single_records_replay_and_are_written_while_they_go_on(cluster
     assert done.divergence is None
     assert done.records == found
     assert os.path.getsize(trace) < 150_000
+
+
+def test_the_option_of_a_consumer_makes_a_trace(cluster, trace):
+    options = {"bootstrap_servers": cluster.bootstrap_servers, "auto_offset_reset": "earliest"}
+    with Consumer("orders", trace=trace, driver=cluster.driver(), group_id="readers", **options) as consumer:
+        consumer.poll(1000)
+    done = replay(trace)
+    assert done.divergence is None
+    assert done.requests > 5
+
+
+def test_other_classes_refuse_the_option(trace):
+    for make in (
+        lambda: AsyncConsumer(bootstrap_servers="a:1", trace=trace),
+        lambda: KafkaConsumer(bootstrap_servers="a:1", trace=trace),
+        lambda: Consumer.from_config({"bootstrap.servers": "a:1", "trace": trace}),
+    ):
+        with pytest.raises(KafkaConfigurationError, match="trace"):
+            make()
+
+
+def test_the_environment_makes_traces_of_all_consumers_that_can_have_one(cluster, trace, monkeypatch, caplog):
+    monkeypatch.setenv("THINCONSUMER_TRACE", trace)
+    options = {"bootstrap_servers": cluster.bootstrap_servers, "auto_offset_reset": "earliest"}
+    with Consumer(driver=cluster.driver(), **options) as one, Consumer(driver=cluster.driver(), **options) as two:
+        for consumer in one, two:
+            consumer.assign([TopicPartition("orders", 0)])
+            consumer.poll(1000)
+    paths = sorted(glob.glob(trace + f"-{os.getpid()}-*"))
+    assert len(paths) == 2
+    assert all(replay(path).divergence is None for path in paths)
+    options |= {"group_id": "g", "partition_assignment_strategy": [RangeAssignor()]}
+    with Consumer(driver=cluster.driver(), **options) as other:
+        assert type(other) is Consumer
+        other.subscribe(["orders"])
+        other.poll(100)
+    assert "an assignor of your own" in caplog.text
+
+
+def test_a_trace_can_be_switched_off_and_on_while_it_runs(cluster, trace):
+    with recording(cluster, trace, max_poll_records=1) as consumer:
+        consumer.assign([TopicPartition("orders", 0)])
+        consumer.poll(1000)
+        consumer.stop_trace()
+        written = len(read_trace(trace))
+        for _ in range(10):
+            consumer.poll(1000)
+        consumer.position(TopicPartition("orders", 0))
+        assert len(read_trace(trace)) == written
+        consumer.start_trace()
+        for _ in range(5):
+            consumer.poll(1000)
+        consumer.pause(TopicPartition("orders", 0))
+    done = replay(trace)
+    assert done.divergence is None
+    assert done.calls == 7
+    assert done.records == 5

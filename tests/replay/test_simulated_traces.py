@@ -47,7 +47,7 @@ class Program:
 
     def consumer(self, path, options):
         servers = self.sim.bootstrap_servers
-        consumer = RecordingConsumer(path, driver=self.sim.driver(), bootstrap_servers=servers, **options)
+        consumer = RecordingConsumer(trace=path, driver=self.sim.driver(), bootstrap_servers=servers, **options)
         if self.is_group:
             consumer.subscribe(["orders"], listener=Listener(consumer, self.draws))
         else:
@@ -153,7 +153,7 @@ class Listener:
 
 def blocks(soak):
     """Return ranges of seeds: a few of them, and 300 more in the soak."""
-    return [range(first, first + 50) for first in range(0, 300, 50)] if soak else [range(4)]
+    return [range(first, first + 50) for first in range(0, 300, 50)] if soak else [range(2)]
 
 
 def pytest_generate_tests(metafunc):

@@ -16,7 +16,7 @@ def new_cluster(records=10):
 
 def recording(cluster, trace, *topics, **options):
     options = {"auto_offset_reset": "earliest", "bootstrap_servers": cluster.bootstrap_servers, **options}
-    return RecordingConsumer(trace, *topics, driver=cluster.driver(), **options)
+    return RecordingConsumer(*topics, trace=trace, driver=cluster.driver(), **options)
 
 
 class Listener:

@@ -109,6 +109,17 @@ class ConsumerConfig(ClientOptions):
         "is left out, if it raises, `poll` does. See [bad records](errors.md#bad-records).",
         "raise",
     )
+    trace: str = _read(
+        kinds.Text(),
+        "A file to write a [trace that replays](replay.md) to; of a `Consumer` only. The environment variable "
+        "`THINCONSUMER_TRACE` does the same for all consumers of a program.",
+        "",
+    )
+    trace_bytes_max: int = _read(
+        kinds.POSITIVE_INT64,
+        "How many bytes a trace keeps on the disk, in two files. Earlier events are dropped.",
+        256 << 20,
+    )
     max_poll_records: int = _read(kinds.POSITIVE_INT32, "How many records one `poll` returns at most.", 500)
     consumer_timeout_ms: float = _read(
         kinds.MillisecondsOrNever(),

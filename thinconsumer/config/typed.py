@@ -122,6 +122,8 @@ class ConsumerOptions(ClientKeywords, total=False):
     interceptor_classes: list[Any] | tuple[Any, ...]
     metric_reporters: list[Any] | tuple[Any, ...]
     on_bad_record: str | DeadLetter | Callable[..., Any]
+    trace: str
+    trace_bytes_max: int
     max_poll_records: int
     consumer_timeout_ms: float
     fetch_min_bytes: int

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from importlib import import_module
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast, overload
 
 from ..config import ConsumerConfig
 from ..config.options import OptionsHelp
@@ -13,7 +14,7 @@ from ..config.values import INT64_MAX, HeadersDeserializer, TopicDeserializer
 from ..driver import Driver
 from ..fetch.collector import Form
 from ..fetch.record_sequence import RecordSequence
-from ..support.imports import import_uninterrupted
+from ..support.imports import import_uninterrupted, variable
 from ..types import ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from .arguments import ToCommit
 from .plain_calls import PlainCalls, check_autocommit, require_numpy
@@ -21,11 +22,13 @@ from .queries import EARLIEST, LATEST
 
 __all__ = ["Consumer"]
 
+#: With this environment variable, consumers write traces as with the option ``trace``.
+TRACE_VARIABLE = "THINCONSUMER_TRACE"
 K = TypeVar("K")
 V = TypeVar("V")
 T = TypeVar("T")
 if TYPE_CHECKING:
-    from typing_extensions import Unpack  # for type checkers only: not a runtime dependency
+    from typing_extensions import Self, Unpack  # for type checkers only: not a runtime dependency
 
     from ..config.typed import ConsumerOptions
     from ..records.columnar.record_columns import RecordColumns
@@ -47,6 +50,12 @@ class Consumer(PlainCalls[K, V]):
     Raises:
         KafkaConfigurationError: options are unknown, invalid or contradictory.
     """
+
+    def __new__(cls, *topics: str, **options: Any) -> Self:
+        if cls is Consumer and (options.get("trace") or variable(TRACE_VARIABLE)):
+            # By name: few programs record traces, and the client does not depend on that room.
+            return cast("Self", object.__new__(import_module("thinconsumer.replay").RecordingConsumer))
+        return object.__new__(cls)
 
     if TYPE_CHECKING:
         # Not in PlainCalls, for AsyncConsumer, too: mypy would infer Consumer[Never, Never] from inherited overloads.
@@ -98,7 +107,7 @@ class Consumer(PlainCalls[K, V]):
 
         ``Consumer.from_config({"bootstrap.servers": "localhost:9092", "fetch.min.bytes": "1"})``
         """
-        consumer: Consumer[Any, Any] = cls.__new__(cls)
+        consumer: Consumer[Any, Any] = object.__new__(cls)
         consumer._set_up(ConsumerConfig.from_config(config), driver, topics)
         return consumer
 

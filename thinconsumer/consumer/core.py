@@ -21,6 +21,7 @@ from ..errors import (
     ConcurrentAccessError,
     DeserializationError,
     IllegalStateError,
+    KafkaConfigurationError,
     KafkaError,
     RecordError,
     RetriableDeserializationError,
@@ -85,6 +86,8 @@ class ConsumerCore:
     """Implements the polls and waiting calls of the public Consumer on top of its :attr:`shell`."""
 
     def __init__(self, config: ConsumerConfig, driver: Driver | None) -> None:
+        if config.trace and not getattr(driver, "is_recording", False):
+            raise KafkaConfigurationError("only Consumer(trace=...) writes a trace, no other class, nor from_config()")
         guard = Guard()
         driver = driver if driver is not None else socket_driver(config, guard)
         if log.isEnabledFor(logging.DEBUG):

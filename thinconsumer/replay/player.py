@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
@@ -94,7 +95,9 @@ class _Player:
     def _make(self, options: dict[str, Any], driver: ReplayDriver) -> None:
         if str(options.get("security_protocol", "")).startswith("SASL"):
             options = {**options, **STAND_INS}
-        self._consumer = Consumer(driver=driver, **options)
+        with warnings.catch_warnings():  # those about the options came when the trace was made
+            warnings.simplefilter("ignore")
+            self._consumer = Consumer(driver=driver, **options)
         if self._consumer._reader.managers.engine.logins is not None:
             replay_logins(self._consumer._reader.managers.engine.logins, self._events)
         self._built = Built({**roots_of(self._consumer), "consumer": self._consumer})

@@ -29,6 +29,8 @@ FLAGS = ("is_proxy_login_rejected", "is_certificate_rejected", "is_handshake_cut
 class RecordingDriver:
     """Implements :class:`thinconsumer.driver.Driver` by another driver, and records it."""
 
+    is_recording = True
+
     def __init__(self, driver: Driver, trace: TraceWriter) -> None:
         self.driver = driver
         self.trace = trace

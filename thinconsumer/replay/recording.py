@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from .._version import __version__
 from ..config import ConsumerConfig
 from ..consumer import Consumer
+from ..consumer.consumer import TRACE_VARIABLE
 from ..consumer.core import socket_driver
 from ..consumer.group_calls import LISTENER_METHODS, CommitCallback
 from ..driver import Driver
@@ -20,13 +21,15 @@ from ..errors import KafkaConfigurationError, RecordError, RetriableDeserializat
 from ..fetch.buffer import Buffer
 from ..fetch.collector import Collector, PollResult
 from ..positions.partitions import Partition
+from ..support.imports import variable
 from .arguments import encoded, methods_of, without_iterators
 from .checkpoint import Built, CheckpointWriter, User, roots_of
 from .logins import MECHANISMS, RecordingMechanism, record_logins
 from .recorder import RecordingDriver, RecordingFrames
-from .trace_file import Short, TraceWriter
+from .trace_file import Short, TraceWriter, new_id, numbered
 
 R = TypeVar("R")
+log = logging.getLogger(__name__)
 
 #: The public methods that are recorded; the others are not about the client's state, or are recorded below.
 CALLS = (
@@ -40,37 +43,45 @@ CALLS = (
 WITHOUT_RESULT = ("poll", "poll_batches", "poll_raw", "health", "metrics", "group_metadata", "__next__", "wake_at")
 _poll = Consumer.poll
 _FOUND = int(Short.FOUND)
-#: By default, a trace ends once its file has so many bytes.
-BYTES_MAX = 256 << 20
 #: Options that are in no trace: a replay has the results of what they do.
 _LEFT_OUT = (
     "key_deserializer", "value_deserializer", "on_bad_record", "default_offset_commit_callback", "selector", "resolver",
-    "socket_options", "proxy_url", "socks5_proxy", "interceptor_classes", "metric_reporters",
+    "socket_options", "proxy_url", "socks5_proxy", "interceptor_classes", "metric_reporters", "trace",
 )  # fmt: skip
 
 
 class RecordingConsumer(Consumer[Any, Any]):
     """A :class:`Consumer` that writes a trace of itself to a file, for :func:`.replay`.
 
-    The trace has no key, value or header of a record, and no metadata of a commit. It ends with the consumer, with an
-    exception inside a step (such as Ctrl-C), or once the file has ``trace_bytes_max`` bytes. An existing file is
-    replaced.
+    ``Consumer(trace="file")`` makes one. The trace has no key, value or header of a record, and no metadata of a
+    commit. Its last part is kept: once the file has half of ``trace_bytes_max`` bytes, its name gets ``.1`` appended,
+    and the trace goes on in a new one. Existing files are replaced.
 
     Raises:
-        KafkaConfigurationError: the options are not valid, or ask for a login (SASL) or an assignor of the user's own:
-            no trace can be made of those.
+        KafkaConfigurationError: the options are not valid, or ask for a login by tokens or tickets, or an assignor of
+            the user's own: no trace can be made of those.
     """
 
-    def __init__(
-        self, trace: str, *topics: str, driver: Driver | None = None, trace_bytes_max: int = BYTES_MAX, **options: Any
-    ) -> None:
+    def __init__(self, *topics: str, driver: Driver | None = None, **options: Any) -> None:
         config = ConsumerConfig.from_options(**options)
-        _check(config, options)
-        self._trace = writer = TraceWriter(trace, trace_bytes_max)
+        if config.trace:
+            refused = _refused(config, options)
+            if refused:
+                raise KafkaConfigurationError(refused)
+        else:
+            refused = _refused(config, options)
+            if refused:  # a variable of the environment must not end a program
+                log.warning("%s: %s", TRACE_VARIABLE, refused)
+                self.__class__ = Consumer  # type: ignore[assignment]
+                Consumer.__init__(self, *topics, driver=driver, **options)
+                return
+            options["trace"] = numbered(variable(TRACE_VARIABLE) or "consumer.trace")
+            config = ConsumerConfig.from_options(**options)
+        self._trace = writer = TraceWriter(config.trace, config.trace_bytes_max)
         callback = config.default_offset_commit_callback
         self._about: dict[str, Any] = {
             "thinconsumer": __version__, "python": sys.version.split()[0], "options": _plain(options),
-            "callback": callback is not None, "trace": os.urandom(8).hex(), "segment": 0,
+            "callback": callback is not None, "trace": new_id(), "segment": 0,
         }  # fmt: skip
         writer.add(["trace", self._about])
         if callback is not None:
@@ -141,6 +152,16 @@ class RecordingConsumer(Consumer[Any, Any]):
     def keep_alive(self) -> Any:
         """Raise: a signal handler's steps between two bytecodes are in no trace."""
         raise KafkaConfigurationError("a consumer that records a trace has no keep_alive(): call drive()")
+
+    def stop_trace(self) -> None:
+        """Write no more events, until :meth:`start_trace`. What was written stays in the file."""
+        self._trace.flush()
+        self._trace.is_on = False
+
+    def start_trace(self) -> None:
+        """Go on with the trace in a new file, from the next call on."""
+        self._trace.discard()
+        self._trace.is_on = self._trace.wants_checkpoint = self._trace.has_gap = True
 
     def commit_async(self, offsets: Any = None, callback: CommitCallback | None = None) -> None:
         """Queue a commit as :meth:`Consumer.commit_async`; the call of ``callback`` is recorded."""
@@ -247,14 +268,14 @@ class _RecordingListener:
             setattr(self, name, user(name, getattr(listener, name)))
 
 
-def _check(config: ConsumerConfig, options: Mapping[str, Any]) -> None:
+def _refused(config: ConsumerConfig, options: Mapping[str, Any]) -> str:
+    """Return why no trace can be made of a consumer with these options; empty if one can."""
     assignors = options.get("partition_assignment_strategy") or ()
     if not isinstance(assignors, str) and not all(isinstance(each, str) for each in assignors):
-        raise KafkaConfigurationError("a trace needs assignors that are named: an assignor of your own is not recorded")
+        return "a trace needs assignors that are named: an assignor of your own is not recorded"
     if config.security_protocol.startswith("SASL") and config.sasl_mechanism not in MECHANISMS:
-        raise KafkaConfigurationError(
-            f"a trace can have logins with {', '.join(MECHANISMS)}, not {config.sasl_mechanism}"
-        )
+        return f"a trace can have logins with {', '.join(MECHANISMS)}, not {config.sasl_mechanism}"
+    return ""
 
 
 def _plain(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ import zlib
 from array import array
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
+from itertools import count
 from typing import Any
 
 from ..errors import KafkaError
@@ -56,6 +57,20 @@ BLOCK_MAX = 1 << 28
 LEVEL = 1
 
 
+#: Numbers the traces of this process whose names the environment gives.
+_NUMBERS = count(1)
+
+
+def numbered(path: str) -> str:
+    """Return a name that no other trace has, of this process or of another that runs."""
+    return f"{path}-{os.getpid()}-{next(_NUMBERS)}"
+
+
+def new_id() -> str:
+    """Return what the files of one trace have in common."""
+    return os.urandom(8).hex()
+
+
 class TraceError(KafkaError):
     """The file is no trace, or not one that this version can replay."""
 
@@ -73,6 +88,8 @@ class TraceWriter:
         #: The file is full with so many bytes: a large checkpoint makes it larger, or there would be nothing but those.
         self._full = self._half
         self._open()
+        self.is_on = True
+        self.has_gap = False  #: Whether events were left out since the last one in the file.
         #: Whether a new segment is to begin with the next public call: the file is full, or a step was interrupted.
         self.wants_checkpoint = False
         self._kinds = bytearray()
@@ -114,7 +131,7 @@ class TraceWriter:
         """Write a block of the events since the last one."""
         kinds, events, times, blob = bytes(self._kinds), self._events[:], self._times[:], bytes(self._blob)
         self.discard()
-        if not kinds or self._file.closed:
+        if not kinds or self._file.closed or not self.is_on:
             return
         text = json.dumps(events, separators=(",", ":")).encode()
         packed = zlib.compress(b"".join((_LENGTHS.pack(len(kinds), len(text)), kinds, text, blob)), LEVEL)
@@ -134,8 +151,10 @@ class TraceWriter:
     def begin_segment(self, head: dict[str, Any], checkpoint: Any) -> None:
         """Go on with a checkpoint; in a new file with this head if the file is full."""
         self.flush()
-        if self._used > self._full:
-            head["segment"] += 2 if self._file.closed else 1  # after a gap, the file before is no part of the trace
+        if self._used > self._full or self.has_gap:
+            # After a gap, the file before is no part of the trace.
+            head["segment"] += 2 if self._file.closed or self.has_gap else 1
+            self.has_gap = False
             self._file.close()
             os.replace(self._path, self._path + BEFORE)
             self._open()

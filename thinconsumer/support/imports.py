@@ -14,6 +14,11 @@ TIMEOUT_VARIABLE, TIMEOUT = "OPENBLAS_THREAD_TIMEOUT", "20"
 TESTING = "thinconsumer_testing"
 
 
+def variable(name: str) -> str:
+    """Return an environment variable, empty if it is not set."""
+    return os.environ.get(name, "")
+
+
 def import_uninterrupted(name: str) -> Any:
     """Import a module in a thread of its own, wait for it, and return it.
 
