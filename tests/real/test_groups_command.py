@@ -55,6 +55,12 @@ def show_both_types(world: SocketWorld, address: str, capsys: pytest.CaptureFixt
     assert [row["group"] for row in run("list", "--type", "consumer", "--json")] == [group]
     lags = [(row["partition"], row["committed"], row["lag"]) for row in run("describe", group, "--lag", "--json")]
     assert lags == [(1, 0, 0)]
+    assert main(["top", group, classic, "--count", "1", "--json", "--bootstrap-server", address]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    members = [(row["group"], row["partition"], row["lag"], row["member"], row["error"]) for row in rows]
+    owner = first.member_id
+    assert members[:2] == [(group, 1, 0, owner, None), (group, 0, None, owner, None)]
+    assert {(row["group"], row["state"]) for row in rows[2:]} == {(classic, "Stable")}
     first.leave()
     second.leave()
     run("delete", group)
