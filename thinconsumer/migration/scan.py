@@ -46,7 +46,8 @@ def scan(text: str) -> list[Finding]:
             module = Module(text)
         return _merged(_Scan(module).findings())
     except SyntaxError as error:
-        raise ValueError(f"line {error.lineno}: {error.msg}") from None
+        place = f"line {error.lineno}: " if error.lineno else ""
+        raise ValueError(f"{place}{error.msg}") from None
     except (MemoryError, RecursionError):  # of the parser
         raise ValueError("it is nested too deeply") from None
 
