@@ -86,6 +86,7 @@ MAY_TOUCH_THE_WORLD = {
     "workers/processes.py", "workers/running.py", "workers/tasks.py", "workers/threads.py",
     "opentelemetry",  # Collections and spans have times of their own.
     "replay/trace_file.py",  # Its file is the owner's alone.
+    "deserializers/columns.py",  # Waits for schemas outside of polls.
     "deserializers/lookups.py",  # Its threads wait for registries, as polls must not.
     "deserializers/plain.py",  # Makes a UUID of its text.
     "partitioning.py",  # Runs in producers of other clients.

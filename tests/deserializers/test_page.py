@@ -18,8 +18,9 @@ class EnoughError(Exception):
 
 @pytest.mark.parametrize("block", BLOCKS)
 def test_examples_print_amounts(block, broker, topic, registry, monkeypatch):
-    for name in ("fastavro", "confluent_kafka.schema_registry"):
-        if name.split(".")[0] in block or (name == "fastavro" and "Avro" in block):
+    needed = {"Avro": "fastavro", "confluent_kafka": "confluent_kafka.schema_registry", "pyarrow": "pyarrow"}
+    for word, name in needed.items():
+        if word in block:
             pytest.importorskip(name)
     printed = []
 
@@ -29,9 +30,10 @@ def test_examples_print_amounts(block, broker, topic, registry, monkeypatch):
 
     monkeypatch.setattr(builtins, "print", show)
     registry.register("payments-value", {"schema": json.dumps(SCHEMA)})
-    topic.produce((bytes(8), b'{"amount": 2.5}' if "JSON" in block else bytes(4) + b"\1" + bytes(6) + b"\x04\x40", []))
-    where = f'"{topic.name}", auto_offset_reset="earliest", bootstrap_servers="{broker.bootstrap_servers}", '
-    for old, new in (('"orders", ', where), ('"payments", ', where), ("http://localhost:8081", registry.url)):
+    is_json = "JSON" in block or "json_array" in block
+    topic.produce((bytes(8), b'{"amount": 2.5}' if is_json else bytes(4) + b"\1" + bytes(6) + b"\x04\x40", []))
+    where = f'"{topic.name}", auto_offset_reset="earliest", bootstrap_servers="{broker.bootstrap_servers}"'
+    for old, new in (('"orders"', where), ('"payments"', where), ("http://localhost:8081", registry.url)):
         block = block.replace(old, new)
     with pytest.raises(EnoughError):
         exec(compile(block, str(PAGE), "exec"), {})

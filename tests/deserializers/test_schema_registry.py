@@ -158,14 +158,13 @@ def test_the_context_has_topic_field_and_headers(topic):
 
 def test_an_outage_loses_no_record_and_lets_polls_end_in_time(registry, topic, avro, either):
     topic.produce(*map(avro, ORDERS))
-    registry.delay = 0.2
     with topic.consumer(value_deserializer=either, on_bad_record="skip") as consumer:
-        for registry.status in (500, 401, 0):
-            until, read = time.monotonic() + 0.3, []
-            while time.monotonic() < until or (registry.status == 0 and not read):
+        for registry.status, registry.delay in ((500, 0.0), (401, 0.0), (0, 1.0)):
+            before, read = registry.requests.total(), []
+            while not read and (registry.status == 0 or registry.requests.total() < before + 2):
                 began = time.monotonic()
                 read = [record.value for rows in consumer.poll(50).values() for record in rows]
-                assert time.monotonic() - began < 0.15
+                assert time.monotonic() - began < 0.8
         assert read == ORDERS
 
 
@@ -183,7 +182,7 @@ def test_a_registry_that_is_not_there_is_no_bad_record(registry, topic, avro):
 
 def test_a_slow_registry_does_not_hold_up_the_event_loop(registry, topic, avro, confluents):
     topic.produce(*map(avro, ORDERS))
-    registry.delay = 0.3
+    registry.delay = 1.0
     longest = 0.0
 
     async def tick():
@@ -205,7 +204,7 @@ def test_a_slow_registry_does_not_hold_up_the_event_loop(registry, topic, avro, 
         return [record.value for rows in found.values() for record in rows]
 
     assert asyncio.run(main()) == ORDERS
-    assert longest < 0.25
+    assert longest < 0.8
 
 
 def test_a_schema_that_does_not_exist_is_a_bad_record(topic, avro, either):
