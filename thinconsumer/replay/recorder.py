@@ -6,6 +6,7 @@ the order in which it was written. Neither knows what a public call or a group i
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, cast
@@ -20,9 +21,11 @@ from ..support.timers import Random
 from .frames import FrameCutter, Responses, masked_request
 from .trace_file import Short, TraceWriter
 
-#: The attributes of a connection error that the client acts on. They are recorded beside its text.
+#: Events are written after so many seconds at the latest, if the clock is read.
+FLUSH_S = 1.0
 _CLOCK, _STEP, _SEND = int(Short.CLOCK), int(Short.STEP), int(Short.SEND)
 _STEPPED, _STEPPED_IN_VAIN = int(Short.STEPPED), int(Short.STEPPED_IN_VAIN)
+#: The attributes of a connection error that the client acts on. They are recorded beside its text.
 FLAGS = ("is_proxy_login_rejected", "is_certificate_rejected", "is_handshake_cut")
 
 
@@ -42,6 +45,7 @@ class RecordingDriver:
         self.live_alarms: WeakValueDictionary[int, _RecordingAlarm] = WeakValueDictionary()
         self._short, self._time = trace.short, trace.time
         self._now = self.unrecorded_now = driver.now
+        self._flush_at = -math.inf
         self._endpoint: _RecordingEndpoint | None = None
 
     @property
@@ -61,6 +65,9 @@ class RecordingDriver:
         now = self._now()
         self._time(now)
         self._short(_CLOCK)
+        if now >= self._flush_at:  # a process that is killed loses so much at most
+            self.trace.flush()
+            self._flush_at = now + FLUSH_S
         return now
 
     def wall_time(self) -> float:

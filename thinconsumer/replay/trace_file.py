@@ -177,6 +177,7 @@ class TraceWriter:
         if os.name == "posix":
             os.fchmod(self._file.fileno(), 0o600)  # of a file that was there before
         self._file.write(MAGIC)
+        self._file.flush()
         self._used = len(MAGIC)
 
     def close(self) -> None:
