@@ -56,6 +56,7 @@ DISTRIBUTIONS = {
                 "resolver",
                 "snappy",
                 "spark",
+                "telemetry",
                 "testing",
                 "top",
             )

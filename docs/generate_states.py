@@ -21,6 +21,7 @@ from thinconsumer.network import states
 from thinconsumer.network.states import CONNECTION_TRANSITIONS, ROUTE_TRANSITIONS
 from thinconsumer.positions import states as position_states
 from thinconsumer.produce.batch import BATCH_TRANSITIONS, BatchState
+from thinconsumer.telemetry import states as telemetry_states
 from thinconsumer_testing.broker.group import states as group_states
 from thinconsumer_testing.broker.txn.states import TRANSITIONS as TRANSACTION_TRANSITIONS
 from thinconsumer_testing.broker.txn.states import TransactionState
@@ -66,6 +67,12 @@ MACHINES: list[tuple[str, str, type[enum.Enum], Mapping[Any, Mapping[Any, Any]]]
         "thinconsumer/group/consumer/states.py",
         epoch_states.ConsumerMemberState,
         epoch_states.TRANSITIONS,
+    ),
+    (
+        "Metrics pushed to brokers (KIP-714)",
+        "thinconsumer/telemetry/states.py",
+        telemetry_states.TelemetryState,
+        telemetry_states.TRANSITIONS,
     ),
     ("Producer: a batch", "thinconsumer/produce/batch.py", BatchState, BATCH_TRANSITIONS),
     (

@@ -41,7 +41,7 @@ LADDER = (
     {"engine"},
     {"group", "fetch", "produce"},
     {"admin", "ordered"},
-    {"sockets"},
+    {"sockets", "telemetry"},
     {"consumer"},
     {"member"},
     {"aio"},

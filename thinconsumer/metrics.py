@@ -14,7 +14,7 @@ from __future__ import annotations
 import enum
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 #: The length of one of the two samples, in seconds (Kafka's ``metrics.sample.window.ms``).
@@ -369,3 +369,42 @@ class ConsumerMetrics:
 
     def _events(self, *names: str) -> EventSensors:
         return EventSensors(*(self._sensors[name] for name in names))
+
+
+_TEXTS = {(metric.group, metric.name): f"{metric.stat.text}: {metric.text}" for metric in METRICS}
+
+
+class LabelledValue(NamedTuple):
+    """A metric without the topic or partition in its group's name."""
+
+    group: str  #: Kafka's group, or that of workers.
+    name: str  #: Kafka's name.
+    scope: str  #: "topic" or "partition" for a value of one; else empty.
+    labels: dict[str, str]
+    value: float
+    text: str
+
+    @property
+    def is_counter(self) -> bool:
+        """Whether the value only grows, from 0 on."""
+        return self.name.endswith("-total")
+
+    @property
+    def words(self) -> list[str]:
+        """The words of a name for exporters: ``kafka consumer records lag max``."""
+        of = "consumer" if self.group in (CONSUMER, COORDINATOR, FETCH) else self.group.removesuffix("-metrics")
+        return ["kafka", *of.split("-"), *([self.scope] if self.scope else []), *self.name.split("-")]
+
+
+def labelled(values: MetricValues, client_id: str) -> Iterator[LabelledValue]:
+    """Yield the values of ``metrics()`` one by one."""
+    for full_group, metrics in values.items():
+        group, _, of = full_group.partition(".")
+        scope, _, place = of.partition("-")
+        labels = {"client-id": client_id}
+        if scope == "topic":
+            labels["topic"] = place
+        elif scope == "partition":
+            labels["topic"], _, labels["partition"] = place.rpartition("-")
+        for name, value in metrics.items():
+            yield LabelledValue(group, name, scope, labels, value, _TEXTS.get((group, name), ""))

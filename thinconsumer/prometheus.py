@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from .consumer.metrics_view import LabelledValue, labelled, view_of
+from .consumer.metrics_view import view_of
+from .metrics import LabelledValue, labelled
 
 try:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily

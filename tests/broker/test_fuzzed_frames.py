@@ -19,6 +19,7 @@ from thinconsumer.wire.consumer_group_positions import ConsumerGroupPositionsReq
 from thinconsumer.wire.header import encode_request
 from thinconsumer.wire.partition_leader_epochs import PartitionLeaderEpochsForPartitionsRequest
 from thinconsumer.wire.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from thinconsumer.wire.telemetry import GetTelemetrySubscriptionsRequest, PushTelemetryRequest
 from thinconsumer_testing.broker.cluster import Cluster
 from thinconsumer_testing.broker.security import ListenerSecurity
 from thinconsumer_testing.broker.server import EmbeddedBroker
@@ -55,8 +56,8 @@ class DiscardingTransport:
     reset = close
 
 
-#: Requests of the project's own APIs, which real brokers do not have and which were not recorded therefore.
-OWN_REQUESTS = (
+#: Requests of APIs that the recorded brokers did not offer: the project's own, and those of telemetry.
+UNRECORDED = (
     PartitionLeaderEpochsForPartitionsRequest(topics=[TopicPartitions(topic_id=b"i" * 16, partitions=[0, 5])]),
     ConsumerGroupPositionsRequest(
         group_id="g-offsets-0",
@@ -65,6 +66,8 @@ OWN_REQUESTS = (
         positions=[TopicPositions(topic_id=b"i" * 16, partitions=[PartitionPosition(partition_index=0, position=7)])],
         wanted=[TopicPartitions(topic_id=b"i" * 16, partitions=[0, 1])],
     ),
+    GetTelemetrySubscriptionsRequest(client_instance_id=b"i" * 16),
+    PushTelemetryRequest(client_instance_id=b"i" * 16, subscription_id=1, compression_type=4, metrics=b"metrics"),
 )
 
 
@@ -76,7 +79,7 @@ def real_requests():
         for line in file.read_text().splitlines():
             frame = bytes.fromhex(line.split()[1])
             apis.setdefault(frame[:2], []).append(frame)
-    for message in OWN_REQUESTS:
+    for message in UNRECORDED:
         frame = encode_request(message, 0, 1, "golden")
         apis[frame[:2]] = [frame]
     most = max(map(len, apis.values()))

@@ -8,9 +8,10 @@ from itertools import islice
 import pytest
 
 from thinconsumer import TopicPartition
-from thinconsumer.consumer.metrics_view import labelled, view_of
+from thinconsumer.consumer.metrics_view import view_of
 from thinconsumer.engine import Guard
 from thinconsumer.errors import ConcurrentAccessError
+from thinconsumer.metrics import labelled
 
 T0 = TopicPartition("t", 0)
 

@@ -115,6 +115,16 @@ def test_a_group_member_replays_in_another_process(cluster, trace):
         assert done.stdout.split() == ["None", str(there.requests)], done
 
 
+def test_a_recorded_consumer_pushes_no_metrics(trace):
+    cluster = MemoryCluster(1, {"orders": 1}, metric_reporters="ClientTelemetryReceiver")
+    cluster.set_client_metrics("all", ["*"], interval_ms=100)
+    with recording(cluster, trace, "orders", group_id="readers") as consumer:
+        for _ in range(20):
+            consumer.poll(500)
+    assert cluster.pushed_metrics() == []
+    assert replay(trace).divergence is None
+
+
 def test_no_secret_is_in_a_trace(cluster, trace):
     read_in_group(cluster, trace)
     assert secrets_in(repr(read_trace(trace)).encode()) == []

@@ -289,6 +289,10 @@ class AsyncConsumer(PlainCalls[K, V]):
         """Wait until the client has received metadata; see :meth:`Consumer.bootstrap`."""
         await self._wait(self._queries.bootstrap(timeout_ms, refresh))
 
+    async def client_instance_id(self, timeout_ms: float | None = None) -> str:
+        """Return the id under which this consumer pushes metrics; see :meth:`Consumer.client_instance_id`."""
+        return await self._wait(self._queries.client_instance_id(timeout_ms))
+
     async def close(
         self, autocommit: bool = True, timeout_ms: float | None = None, *, leave_group: bool | None = None
     ) -> None:

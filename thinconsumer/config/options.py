@@ -58,6 +58,11 @@ class ConsumerConfig(ClientOptions):
         "reads the hosts file and queries the name servers (pycares frees its channels on a daemon thread); without "
         "that extra, the system's resolver, which blocks (`thinconsumer.sockets.system_resolver`).",
     )
+    enable_metrics_push: bool | None = _cluster(
+        kinds.Boolean(),
+        "Whether the metrics that a broker asks for are [pushed to it](observability.md#metrics-pushed-to-brokers) "
+        "(KIP-714). It needs the extra `telemetry`. None: if that is installed.",
+    )
     exclude_internal_topics: bool = _cluster(
         kinds.Boolean(),
         "Whether a subscription by pattern leaves out internal topics such as `__consumer_offsets`.",

@@ -9,6 +9,7 @@ import operator
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+from ..support.imports import has_package
 from .values import INT32_MAX
 
 Values = Mapping[str, Any]
@@ -22,6 +23,9 @@ ROWS_FETCH_BYTES = 2 << 20
 RESPONSES_IN_BUFFER = 4
 #: The default minimum in bytes that ``poll`` reads ahead of one broker: with less, responses would be small and many.
 NODE_BYTES_MIN = 4 << 20
+
+#: The package that metrics are encoded with for brokers, of the extra ``telemetry``.
+TELEMETRY_PACKAGE = "opentelemetry.proto"
 
 #: Pairs of an initial and a maximum value. If only one of a pair is given, the other's default is adapted: a program
 #: that sets one option would otherwise get an error about an option that it does not set.
@@ -119,7 +123,16 @@ def broken_rules(values: Values, given: Collection[str], spell: Spell) -> list[s
         problems.append(
             f"{show('group_instance_id')} needs {spell('group_id')}: a static member is a member of a group"
         )
+    if values.get("enable_metrics_push") and not has_package(TELEMETRY_PACKAGE):
+        problems.append(
+            f"{show('enable_metrics_push')} needs opentelemetry-proto: pip install 'thinconsumer[telemetry]'"
+        )
     return problems + _wrong_protocol(values, given, spell)
+
+
+def pushes_metrics(enabled: bool | None) -> bool:
+    """Return whether metrics are pushed to brokers, given the option ``enable_metrics_push``."""
+    return has_package(TELEMETRY_PACKAGE) if enabled is None else enabled
 
 
 def _wrong_protocol(values: Values, given: Collection[str], spell: Spell) -> list[str]:

@@ -114,6 +114,7 @@ class ConsumerOptions(ClientKeywords, total=False):
     bootstrap_timeout_ms: int
     client_dns_lookup: str
     resolver: Callable[..., Any] | None
+    enable_metrics_push: bool | None
     exclude_internal_topics: bool
     receive_buffer_bytes: int | None
     send_buffer_bytes: int | None

@@ -48,7 +48,6 @@ UNSUPPORTED: dict[str, Unsupported] = {
     "metric_group_prefix": Unsupported(False, _METRICS, ("consumer",)),
     "metrics_recording_level": Unsupported(False, _METRICS, ("INFO",)),
     "auto_include_jmx_reporter": Unsupported(False, "there is no JMX in Python", (False,)),
-    "enable_metrics_push": Unsupported(False, "metrics are not pushed to brokers (KIP-714)", (False,)),
     "kafka_client": Unsupported(True, "there is no client object to replace"),
     "config_providers": Unsupported(True, "resolve such values before you pass them", ([], (), "", None)),
     "security_providers": Unsupported(True, _JAVA_CLASS, ("", None)),

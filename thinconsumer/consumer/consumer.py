@@ -369,6 +369,16 @@ class Consumer(PlainCalls[K, V]):
         with self._shell.enter():
             self._shell.complete(self._queries.bootstrap(timeout_ms, refresh))
 
+    def client_instance_id(self, timeout_ms: float | None = None) -> str:
+        """Return the id under which this consumer pushes metrics to brokers (KIP-714), as Kafka's tools show it.
+
+        Raises:
+            IllegalStateError: it pushes none, see ``enable_metrics_push``.
+            UnsupportedVersionError: the broker takes no metrics.
+        """
+        with self._shell.enter():
+            return self._shell.complete(self._queries.client_instance_id(timeout_ms))
+
     def close(
         self, autocommit: bool = True, timeout_ms: float | None = None, *, leave_group: bool | None = None
     ) -> None:

@@ -558,6 +558,9 @@ class ConsumerCore:
     def _say_goodbye(self, deadline: float) -> Waiting[None]:
         engine, driver = self.managers.engine, self.shell.driver
         goodbyes = self.managers.planner.close(driver.now(), engine.network.is_ready)
+        if self.managers.telemetry is not None:
+            record_returned(self)
+            goodbyes += self.managers.telemetry.close(driver.now())
         waiting = engine.close(goodbyes, driver.now())
         if waiting:
             driver.send(engine)  # even if no time is left to wait for the responses

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from ..config import ConsumerConfig
+from ..config.rules import pushes_metrics
 from ..engine import Engine, Manager, ManagerParts
 from ..errors import IllegalStateError, KafkaError, NoBrokersAvailable
 from ..failures import OutageLog
@@ -37,7 +38,11 @@ if TYPE_CHECKING:
     from ..group.subscription import Subscriber
     from ..group.whole_topics import WholeTopics
     from ..ordered.gate_queries import GateQueries
+    from ..telemetry.reporter import Telemetry
     from .health import Processing
+
+#: The name of the manager that pushes metrics.
+TELEMETRY = "telemetry"
 
 
 class ConsumerManagers:
@@ -52,6 +57,7 @@ class ConsumerManagers:
     ) -> None:
         self.config = config
         self._wall_time = wall_time
+        self._random = random
         self.agenda = Agenda()
         self.partitions = Partitions(self.agenda)
         self.metrics = ConsumerMetrics()
@@ -83,8 +89,9 @@ class ConsumerManagers:
 
             self.gatekeepers = (Barrier(config, self.partitions, self.metadata, random, self.group),)
         self.gates: GateQueries | None = None  #: None until :meth:`gate_queries` is called.
+        self.pushes_metrics: bool = pushes_metrics(config.enable_metrics_push)
+        self.telemetry: Telemetry | None = None  #: None until a broker is known, or if no metrics are pushed.
         self._counts_seen = -1  #: The metadata version that was last checked for changed topics with ordered delivery.
-        self._random = random
         self._wanted: tuple[object, ...] = ()
         self._generation = (-1, -1)
         #: The metadata version and assignment generation of the last check; and by assigned partition that does not
@@ -109,7 +116,38 @@ class ConsumerManagers:
         keeps_order = self.config.ordered_delivery != "off"
         ordered = (ManagerParts("ordered", self._watch_counts),) if keeps_order else ()
         waiting = self.lookups, self.validation
-        return [topics, self.resets, self.metadata, *group, *waiting, *ordered, *self.gatekeepers, fetching]
+        last = (ManagerParts(TELEMETRY, self._begin_telemetry),) if self.pushes_metrics else ()
+        return [topics, self.resets, self.metadata, *group, *waiting, *ordered, *self.gatekeepers, fetching, *last]
+
+    def _begin_telemetry(self, now: float) -> list[Request]:
+        """Put the manager that pushes metrics in place of this one once a broker is known."""
+        return self._add_telemetry().step(now) if self.metadata.nodes else []
+
+    def _add_telemetry(self) -> Telemetry:
+        # On demand: a consumer starts in less time without these modules, and many need them never.
+        from ..telemetry.reporter import Surroundings, Telemetry
+        from .metrics_recorder import figures
+
+        surroundings = Surroundings(
+            nodes=lambda: self.metadata.nodes.values(),
+            ranges_of=lambda node_id: self.engine.network.ranges_of(node_id),
+            wall_time=self._wall_time,
+            metrics=lambda now: figures(self, now),
+            labels=self._telemetry_labels,
+        )
+        self.telemetry = Telemetry(self.config, surroundings, self._random, self.agenda)
+        self.engine.add(self.telemetry)
+        return self.telemetry
+
+    def _telemetry_labels(self) -> dict[str, str]:
+        config, group = self.config, self.group
+        labels = {
+            "client_rack": config.client_rack,
+            "group_id": config.group_id or "",
+            "group_instance_id": config.group_instance_id or "",
+            "group_member_id": "" if group is None else group.member.identity.member_id,
+        }
+        return {name: label for name, label in labels.items() if label}
 
     def outage_logs(self) -> Iterator[OutageLog]:
         """Yield the logs of failed requests, by which ``health()`` reports failures that recur between successes."""
@@ -117,6 +155,8 @@ class ConsumerManagers:
         if self.group is not None:
             yield self.group.coordinator.outages
             yield self.group.committed.outages
+        if self.telemetry is not None:
+            yield self.telemetry.outages
 
     def gate_queries(self) -> GateQueries:
         """Return the manager that looks up the gates of whole topics, which steps from the first call on."""
@@ -179,6 +219,9 @@ class ConsumerManagers:
         """Prepare for steps that import nothing and call no code of the program, see ``Consumer.keep_alive``."""
         if self.config.ordered_delivery != "off":
             import_uninterrupted("thinconsumer.ordered.delivery")
+        if self.pushes_metrics:
+            import_uninterrupted("thinconsumer.telemetry.reporter")
+            (self.telemetry or self._add_telemetry()).prepare()
         if self.engine.logins is not None:
             self.engine.logins.prepare(now)
 

@@ -11,9 +11,9 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..metrics import NAN, MetricValues
+from ..metrics import NAN, MetricValues, labelled
 from .interceptors import created
-from .metrics_view import labelled, view_of
+from .metrics_view import view_of
 
 if TYPE_CHECKING:
     from .core import ConsumerCore

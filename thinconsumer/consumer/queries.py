@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from ..engine import Waiting
-from ..errors import IllegalArgumentError, KafkaTimeoutError
+from ..errors import IllegalArgumentError, IllegalStateError, KafkaTimeoutError
 from ..fetch.leader_queries import ListedOffset
 from ..positions.partitions import Reset
 from ..positions.states import PositionEvent, PositionState
@@ -125,6 +125,28 @@ class Queries:
         if refresh or not metadata.nodes:
             ask = partial(metadata.inquire, [], "bootstrap()")
             yield from self._reader.open_calls.wait("bootstrap", ask, timeout_ms)
+
+    def client_instance_id(self, timeout_ms: float | None) -> Waiting[str]:
+        managers, began = self._managers, self._now()
+        if not managers.pushes_metrics:
+            raise IllegalStateError("this consumer pushes no metrics to brokers, see enable_metrics_push")
+        call: Call[None] = Call("client_instance_id()")
+
+        def settled() -> bool:
+            telemetry = managers.telemetry
+            if telemetry is None or telemetry.client_instance_id is not None:
+                return telemetry is not None
+            if telemetry.error is not None and telemetry.is_refused:
+                raise telemetry.error
+            call.last_error = telemetry.error
+            return False
+
+        yield from self.bootstrap(timeout_ms, refresh=False)
+        rest = self._reader.default_timeout(timeout_ms) - (self._now() - began)
+        yield from self._reader.wait(call, 1000 * max(0.0, rest), settled)
+        assert managers.telemetry is not None
+        assert managers.telemetry.client_instance_id is not None
+        return managers.telemetry.client_instance_id
 
     def ends(
         self, partitions: Iterable[TopicPartition], mark: int, what: str, timeout_ms: float | None

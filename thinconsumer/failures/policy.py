@@ -73,6 +73,8 @@ class Action(enum.Enum):
     CHECK_MEMBERSHIP = "commits again if member id or generation have changed since, else fails", True, Told.ERROR
     NEW_SEQUENCE = "sends the batch again with the next epoch and sequence number 0", True, Told.WARNING
     SPLIT_BATCH = "sends the two halves of the batch; fails a batch of one record", True, Told.ERROR
+    NEW_SUBSCRIPTION = "asks for the telemetry subscription again", True, Told.NOTHING
+    STOP_PUSHING = "pushes no more metrics", False, Told.WARNING
     NEW_PRODUCER_ID = "fails the batch, and asks for a new producer id", False, Told.ERROR
 
 
@@ -111,6 +113,7 @@ _READING = ("Fetch", "ListOffsets", "OffsetForLeaderEpoch")
 _COORDINATED = ("FindCoordinator", "ConsumerGroupHeartbeat", "OffsetFetch", "ConsumerGroupPositions")
 _CHANGING = ("CreateTopics", "DeleteTopics", "CreatePartitions")
 _ABOUT_GROUPS = ("ConsumerGroupDescribe", "DescribeGroups", "DeleteGroups", "OffsetDelete")
+_TELEMETRY = ("GetTelemetrySubscriptions", "PushTelemetry")
 _EPOCHS = "PartitionLeaderEpochsForPartitions"
 
 #: The defaults of each API, for each scope in which its response has error codes. "DescribeTopics" stands for a
@@ -125,6 +128,7 @@ JUDGED: Mapping[tuple[str, Scope], Defaults] = {
     ("InitProducerId", _S.CONSUMER): Defaults(False, _A.FAIL),
     **dict.fromkeys([(api, _S.TOPIC) for api in ("DescribeTopics", *_CHANGING)], Defaults(True, _A.FAIL)),
     ("ListGroups", _S.CONSUMER): Defaults(True, _A.FAIL),
+    **dict.fromkeys([(api, _S.CONSUMER) for api in _TELEMETRY], Defaults(False, _A.STOP_PUSHING)),
     **dict.fromkeys([(api, _S.GROUP) for api in _ABOUT_GROUPS], Defaults(True, _A.FAIL)),
 }
 
@@ -220,6 +224,13 @@ _PRODUCE: dict[Code, Rule] = {
     Code.PRODUCER_FENCED: Rule(_A.NEW_PRODUCER_ID, "another producer uses this id with a higher epoch"),
     Code.INVALID_PRODUCER_ID_MAPPING: Rule(_A.NEW_PRODUCER_ID, "the coordinator does not know this producer id"),
 }
+_NEXT_INTERVAL = "the next request follows after the push interval, and the subscription may be smaller by then"
+_OUTDATED = Rule(_A.NEW_SUBSCRIPTION, "the subscriptions have changed, or the push came to a broker that has others")
+_PUSH: dict[Code, Rule] = {
+    Code.UNKNOWN_SUBSCRIPTION_ID: _OUTDATED,
+    Code.UNSUPPORTED_COMPRESSION_TYPE: Rule(_A.NEW_SUBSCRIPTION, "the subscription has the codecs that are accepted"),
+    Code.TELEMETRY_TOO_LARGE: Rule(_A.RETRY, _NEXT_INTERVAL),
+}
 _NEW_SESSION = Rule(_A.NEW_SESSION, "the broker has dropped the session, or expects another session epoch (KIP-227)")
 _REBOOTSTRAP = Rule(_A.REBOOTSTRAP, "the known brokers do not belong to the cluster (KIP-1102)")
 
@@ -252,6 +263,7 @@ EXCEPTIONS: Mapping[tuple[str, Scope], Mapping[Code, Rule]] = {
         Code.UNKNOWN_SERVER_ERROR: Rule(_A.RETRY, "the broker's block of producer ids could not be refilled")
     },
     ("ConsumerGroupPositions", _S.GROUP): _POSITIONS,
+    ("PushTelemetry", _S.CONSUMER): _PUSH,
     ("DescribeTopics", _S.TOPIC): _NO_TOPIC,
     ("CreateTopics", _S.TOPIC): _CONTROLLER,
     ("DeleteTopics", _S.TOPIC): _CONTROLLER | _NO_TOPIC,

@@ -36,7 +36,7 @@ from ..types import Node
 from .addresses import AddressBook
 from .authenticate import Logins, NoLogins
 from .connection import Connection, ConnectionSettings
-from .negotiate import api_name
+from .negotiate import Ranges, api_name
 from .request import ANY_NODE, Answer, QueuedRequest, Request, Target
 from .route import NO_BROKER, SLOW_ATTEMPT, BrokerRoute, RouteContext
 from .states import RouteState
@@ -291,6 +291,14 @@ class NetworkClient:
         """Return whether the channel's connection to the node is ready, and lacks no credentials to log in again."""
         route = self._routes.get(Target(node_id, channel))
         return route is not None and route.is_ready and not route.lacks_credentials(self.polls.after)
+
+    def ranges_of(self, node_id: int) -> Ranges:
+        """Return the version ranges that a node has told over a ready connection; none without such a connection."""
+        for channel in ("", "fetch"):
+            route = self._routes.get(Target(node_id, channel))
+            if route is not None and route.is_ready and route.connection is not None:
+                return route.connection.ranges
+        return {}
 
     def any_ready(self) -> bool:
         return any(route.is_ready for route in self._all_routes())

@@ -10,8 +10,8 @@ from weakref import WeakSet
 
 from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation, get_meter
 
-from ..consumer.metrics_view import LabelledValue, labelled, view_of
-from ..metrics import METRICS, TOPIC_METRICS
+from ..consumer.metrics_view import view_of
+from ..metrics import METRICS, TOPIC_METRICS, LabelledValue, labelled
 
 if TYPE_CHECKING:
     from ..aio import AsyncConsumer

@@ -76,7 +76,9 @@ class RecordingConsumer(Consumer[Any, Any]):
                 Consumer.__init__(self, *topics, driver=driver, **options)
                 return
             options["trace"] = numbered(variable(TRACE_VARIABLE) or "consumer.trace")
-            config = ConsumerConfig.from_options(**options)
+        # The state of pushed metrics is in no checkpoint, and their size depends on the codec's version.
+        options["enable_metrics_push"] = False
+        config = ConsumerConfig.from_options(**options)
         self._trace = writer = TraceWriter(config.trace, config.trace_bytes_max)
         callback = config.default_offset_commit_callback
         self._about: dict[str, Any] = {

@@ -4,6 +4,7 @@ import importlib
 import os
 import sys
 import threading
+from importlib.machinery import PathFinder
 from typing import Any
 
 #: An environment variable that OpenBLAS reads when it is loaded: with the value n, its threads sleep after 2^n clock
@@ -46,6 +47,18 @@ def import_uninterrupted(name: str) -> Any:
     if raised:
         raise raised[0]
     return sys.modules[name]
+
+
+def has_package(name: str) -> bool:
+    """Return whether a package is installed, without importing it or the packages that it is in."""
+    found, path = None, None
+    for end in range(1, name.count(".") + 2):
+        found = PathFinder.find_spec(".".join(name.split(".")[:end]), path)
+        if found is None:
+            return False
+        # A list: the locations of a namespace package look for its parent among the imported modules.
+        path = list(found.submodule_search_locations or ())
+    return True
 
 
 def import_with_numpy(name: str) -> Any:

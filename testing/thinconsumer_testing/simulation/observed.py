@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from thinconsumer.consumer import Consumer
+from thinconsumer.driver import Driver
 from thinconsumer.errors import KafkaError
 from thinconsumer.types import ConsumerRecord, OffsetAndMetadata, TopicPartition
 
@@ -22,6 +23,11 @@ Record = ConsumerRecord[Any, Any]
 
 class SimConsumer(Consumer[Any, Any]):
     """A consumer that may be dropped without ``close()``, as when its process is killed."""
+
+    def __init__(self, *topics: str, driver: Driver, **options: Any) -> None:
+        # Otherwise the same seed would be another run where the extra is installed.
+        options.setdefault("enable_metrics_push", False)
+        super().__init__(*topics, driver=driver, **options)
 
     def __del__(self) -> None:
         """Do nothing, where the Consumer would warn that it was not closed: a killed process closes nothing."""

@@ -213,7 +213,7 @@ class GroupSwarm(Swarm):
             "group_instance_id": name if random.random() < knobs.static_share else None,
             "enable_auto_commit": client.commits == "auto",
             "fetch_max_wait_ms": self.knobs.fetch_max_wait_ms,
-            **self.login_options(name),
+            **self.consumer_options(name),
         }
         kind = WorkerActor if group.shards else self.member_kind
         actor = kind(

@@ -240,6 +240,9 @@ class Knobs:
     processed; those of workers lose records (the checkers know which), and never offsets.
     """
 
+    #: Whether brokers ask clients for metrics (KIP-714).
+    pushes_metrics: bool = yes(0.1)
+
     # the cluster
     groups: int = always(0, groups=one_of(1, 1, 1, 2))
     shards: int = always(0, groups=knob(lambda random: random.randint(1, 8) if random.random() < 0.08 else 0))

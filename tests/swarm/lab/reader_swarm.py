@@ -84,7 +84,7 @@ class ReaderSwarm(Swarm):
         name = f"consumer-{number + 1}"
         random = self.sim.world.streams(f"swarm/{name}")
         tps = [tp for tp in self.tps if random.random() < knobs.share] or [random.choice(self.tps)]
-        options = {**knobs.options(f"rack{number % self.knobs.racks}"), **self.login_options(name)}
+        options = {**knobs.options(f"rack{number % self.knobs.racks}"), **self.consumer_options(name)}
         wait = self.knobs.fetch_max_wait_ms
         actor = self.sim.consumer(tps, name=name, behaviour=knobs.behaviour(), fetch_max_wait_ms=wait, **options)
         actor.driver.wall_skew = knobs.wall_skew_s

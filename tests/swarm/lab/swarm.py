@@ -13,8 +13,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
+from thinconsumer.config.rules import TELEMETRY_PACKAGE
 from thinconsumer.support.garbage_collection import garbage_collection_paused
+from thinconsumer.support.imports import has_package
 from thinconsumer.types import TopicPartition
+from thinconsumer_testing.broker.client_metrics import TELEMETRY_RECEIVER
 from thinconsumer_testing.broker.config import BrokerConfig
 from thinconsumer_testing.simulation.actors.application import Application
 from thinconsumer_testing.simulation.checkers import ALL
@@ -33,6 +36,8 @@ from .request_faults import GROUP_ERRORS
 from .tally import Tally
 
 FAULTS_S = 60.0
+#: The interval in which clients push metrics, in the runs in which they do.
+METRICS_INTERVAL_MS = 2000
 
 
 @contextmanager
@@ -94,6 +99,7 @@ class Swarm:
             count = random.randint(1, knobs.partitions)
             configs = {"cleanup_policy": "compact"} if knobs.compacted and random.random() < 0.6 else {}
             self.create_topic(name, count, **configs)
+        sim.cluster.set_client_metrics("all", ["*"], interval_ms=METRICS_INTERVAL_MS)
         self.log_writer = LogWriter(sim.world, lambda: sim.cluster, lambda: self.tps, knobs, FAULTS_S)
         self.build_actors()
         self.chaos = Chaos(self)
@@ -131,6 +137,11 @@ class Swarm:
     def login_options(self, client: str) -> dict[str, Any]:
         """Return the options with which a client logs in, if any."""
         return {} if self.logins is None else self.logins.options(client)
+
+    def consumer_options(self, client: str) -> dict[str, Any]:
+        """Return the options with which a consumer logs in, and pushes metrics, if the consumers of this run do."""
+        pushes = self.knobs.pushes_metrics and has_package(TELEMETRY_PACKAGE)
+        return {**self.login_options(client), **({"enable_metrics_push": True} if pushes else {})}
 
     def calm(self) -> None:
         """Stop the actors' own faults and extra calls. :meth:`liveness` calls it when every transaction has ended."""
@@ -217,6 +228,7 @@ class Swarm:
         counts["errors"] = sum(len(actor.errors) for actor in self.actors)
         counts["lives"] = sum(actor.lives for actor in self.actors)
         counts["events"] = sim.world.happened
+        counts["pushes"] = len(sim.cluster.pushed_metrics())
         if self.logins is not None:
             counts += self.login_checker.counts + self.logins.counts
         return counts
@@ -237,6 +249,7 @@ class Swarm:
 def _broker_config(knobs: Knobs) -> dict[str, Any]:
     return {
         **same_named(BrokerConfig, knobs),
+        "metric_reporters": TELEMETRY_RECEIVER if knobs.pushes_metrics else "",
         "default_replication_factor": knobs.replication,
         "unclean_leader_election_enable": knobs.unclean,
         "auto_create_topics_enable": not knobs.groups,
