@@ -24,6 +24,7 @@ from thinconsumer.aio import AsyncConsumer
 from thinconsumer.broker import BrokerProcess
 from thinconsumer.compat.kafka import KafkaConsumer
 from thinconsumer.config.typed import ConsumerOptions
+from thinconsumer.deserializers import ListDeserializer, LongDeserializer, StringDeserializer
 from thinconsumer.testing import MemoryCluster, Simulation
 from thinconsumer.testing.fixtures import kafka_broker
 from thinconsumer.workers import WorkerOptions, dead_letter, exponential, run
@@ -46,6 +47,20 @@ def to_order(data: bytes) -> Order:
 def to_text(data: bytes) -> str:
     """Decode a key."""
     return data.decode()
+
+
+def with_deserializers() -> list[int | None]:
+    """Keys and values have the types of their deserializers."""
+    found: list[int | None] = []
+    with Consumer(
+        "orders", key_deserializer=StringDeserializer(), value_deserializer=ListDeserializer(LongDeserializer()),
+        on_bad_record=dead_letter("orders.bad"),
+    ) as consumer:  # fmt: skip
+        for record in consumer:
+            key: str | None = record.key
+            print(key)
+            found += record.value or []
+    return found
 
 
 def as_with_kafka_python() -> int:
