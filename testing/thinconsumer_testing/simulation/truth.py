@@ -156,7 +156,9 @@ class Truth:
         first = known[0][0] if known else epoch
         expired = [(own, start) for own, start in self.epochs if own < first and start < log.start_offset]
         self.epochs = [*expired, *known, (epoch, log.end_offset)]
-        self._rivals += [(own, start) for own, start in starts.items() if own not in dict(self.epochs)]
+        # The log of a missing epoch may differ already before that epoch: its leader had another one's records.
+        missing = [(own, start) for own, start in starts.items() if own not in dict(self.epochs)]
+        self._rivals += [(own, min(start, lost_from)) for own, start in missing]
         # If an older leader is elected again, the records that were lost under another leader are back and count again.
         self.commit(log, self.end, log.high_watermark)
 

@@ -217,6 +217,21 @@ def brought_back(partition):
     return old
 
 
+def test_a_rivals_log_may_differ_before_its_epoch(partition):
+    old = partition.leader
+    for value in (b"a", b"b", b"c"):
+        old.write(value)
+    new = partition.elect(1)
+    for value in (b"B", b"C"):
+        new.write(value, epoch=1)
+    old.log.begin_epoch(2)
+    old.write(b"d", epoch=2)
+    new.log.begin_epoch(3)
+    truth = partition.truth
+    assert [truth.counts(offset, 1) for offset in (1, 2)] == [True, True]
+    assert [truth.rival(offset, 1) for offset in (0, 1, 2)] == [None, 2, 2]  # its leader has b and c there
+
+
 def test_reelected_older_leader_restores_its_committed_records(partition):
     """A reader that starts now gets the records, so CoverageChecker must expect them."""
     brought_back(partition)
