@@ -82,19 +82,21 @@ def check(browser: Browser, site: Path, address: str, shots: Path | None) -> lis
     return errors
 
 
+def chromium() -> str:
+    """Return the path of the system's Chromium; without one, end with an error."""
+    names = map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))
+    return next(filter(None, names), None) or sys.exit("no Chromium: install it with 'apt-get install chromium'")
+
+
 def main(site: Path, shots: Path | None = None) -> int:
     """Return the exit code."""
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if chromium is None:
-        print("no Chromium: install it with 'apt-get install chromium'", file=sys.stderr)
-        return 1
     if shots is not None:
         shots.mkdir(parents=True, exist_ok=True)
     handler = functools.partial(Server, directory=str(site))
     with Site(("127.0.0.1", 0), handler) as server, sync_playwright() as play:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         # Root, as in a container, may not use Chromium's sandbox. The pages are our own.
-        browser = play.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        browser = play.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
         errors = check(browser, site, f"http://127.0.0.1:{server.server_port}", shots)
         browser.close()
         server.shutdown()

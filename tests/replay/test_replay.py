@@ -319,13 +319,14 @@ def test_the_command_says_what_was_the_same(cluster, trace, capsys):
     assert "Fetch" not in out
 
 
-def test_no_secret_is_in_what_the_command_prints(cluster, trace, capsys):
+def test_no_secret_is_in_what_the_command_prints_or_draws(cluster, trace, capsys, tmp_path):
     read_in_group(cluster, trace)
     assert main(["replay", trace]) == 0
     assert main(["replay", trace, "--until", "OffsetCommit"]) == 0
-    out = capsys.readouterr().out.encode()
-    assert b"orders-0 at 5" in out
-    assert secrets_in(out) == []
+    assert main(["replay", trace, "--html", str(tmp_path / "page")]) == 0
+    for shown in capsys.readouterr().out.encode(), (tmp_path / "page").read_bytes():
+        assert b"orders-0 at 5" in shown
+        assert secrets_in(shown) == []
 
 
 def test_a_consumer_imports_no_replay():

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 
 from .._version import __version__
 from ..replay import TraceError
+from ..replay.page import page
 from ..replay.telling import Condition, Telling, condition, line_of, tell
 from .parsing import CommandError, Parser
 
@@ -24,6 +26,7 @@ def describe(parser: Parser) -> None:
         help="stop there and print the state of the client: rebalance, assigned, revoked, error, the number of an"
         " event, TOPIC-PARTITION:OFFSET, or a request such as JoinGroup",
     )
+    parser.add_argument("--html", metavar="PAGE", help="write a page that shows all of it, and print only the end")
 
 
 def _condition(text: str) -> Condition:
@@ -36,10 +39,13 @@ def _condition(text: str) -> Condition:
 def run(options: argparse.Namespace) -> int:
     try:
         told = tell(options.file, options.until)
+        if options.html is not None:
+            Path(options.html).write_text(page(told.story), encoding="utf-8")
     except (TraceError, OSError) as error:
         raise CommandError(str(error)) from error
-    lines = (one for one in told.story.happenings if not options.calls or one.kind in _OF_CALLS)
-    sys.stdout.writelines(f"{line_of(one)}\n" for one in lines)
+    if options.html is None:
+        lines = (one for one in told.story.happenings if not options.calls or one.kind in _OF_CALLS)
+        sys.stdout.writelines(f"{line_of(one)}\n" for one in lines)
     sys.stdout.writelines(f"{line}\n" for line in told.state)
     return 0 if told.state else _compare(told, is_bounded=options.until is not None)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..consumer import Consumer, Health, HealthState
 from ..failures import OutageLog
+from ..network.connection import Connection
 from ..positions.partitions import Partition
 from .messages import counted, listed
 
@@ -39,8 +40,8 @@ def why_no_records(consumer: Client, now: float) -> str:
         return "nothing is subscribed or assigned"
     # Health waits for a while before it reports a broker that does not answer.
     routes = consumer._reader.managers.engine.network._all_routes()
-    failing = {each.name: each.describe(now) for each in routes if each.failures and not each.is_ready}
-    return "; ".join([_why_idle(consumer), *(f"{name}: {words}" for name, words in failing.items())])
+    failing = {each.name: each.cause for each in routes if each.failures and not each.is_ready}
+    return "; ".join([_why_idle(consumer), *(f"no connection to {name}: {why}" for name, why in failing.items())])
 
 
 def _why_idle(consumer: Client) -> str:
@@ -68,10 +69,15 @@ def place_of(partition: Partition) -> str:
 
 def why_closed(consumer: Client, number: int) -> str:
     """Return why the client has closed a connection, by its number in the trace."""
+    connection = connection_of(consumer, number)
+    return "" if connection is None or connection.error is None else str(connection.error)
+
+
+def connection_of(consumer: Client, number: int) -> Connection | None:
+    """Return a connection by its number in the trace; None if there is no such."""
     driver: Any = consumer._shell.driver
-    streams = driver._streams
-    error = streams[number].stream.error if 0 <= number < len(streams) else None
-    return "" if error is None else str(error)
+    stream = driver._streams.get(number)
+    return None if stream is None else stream.stream
 
 
 def state_lines(consumer: Client, now: float) -> Iterator[str]:

@@ -39,8 +39,10 @@ REQUESTS: Mapping[int, type[Message]] = {
         PartitionLeaderEpochsForPartitionsRequest, SyncGroupRequest,
     )
 }  # fmt: skip
+#: The names of APIs whose messages are not shown: those of logins are in no trace.
+_ONLY_NAMED = {17: "SaslHandshake", 36: "SaslAuthenticate"}
 #: The names of these APIs.
-APIS = tuple(sorted(map(api_name, REQUESTS.values())))
+APIS = tuple(sorted((*map(api_name, REQUESTS.values()), *_ONLY_NAMED.values())))
 #: So many names are in a list; further ones are counted.
 NAMED_MAX = 8
 _SIZE = 4
@@ -99,7 +101,7 @@ class Words:
         api, version, correlation_id, length = _HEADER.unpack_from(frame, _SIZE)
         request = REQUESTS.get(api)
         if request is None:
-            return Sent(f"API {api}", version, correlation_id, len(frame), "", None)
+            return Sent(_ONLY_NAMED.get(api, f"API {api}"), version, correlation_id, len(frame), "", None)
         start = _SIZE + _HEADER.size + max(length, 0)
         words = ""
         try:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ..positions.partitions import Partition
 from ..support.lazy_dataclass import dataclass, field
 from .frames import filled
-from .looks import Client, name_of, place_of, why_closed, why_no_records
+from .looks import Client, connection_of, name_of, place_of, why_closed, why_no_records
 from .messages import Answered, Sent, Words, counted, listed, printable
 
 #: Calls that return records: the trace has what they have found, and not their end.
@@ -118,8 +118,9 @@ def _result(call: ToldCall, wait: str, seconds: float, value: str) -> str:
         return f"{value or 'done'} {after}"
     if not call.records:
         return f"no records {after}{f'; it waits: {wait}' if wait else ''}"
-    ranges = (f"{name} {first} to {end - 1}" for name, (first, end) in call.moves.items() if end > first)
-    return f"{counted(call.records, 'record')} {after}: {listed(ranges)}"
+    ranges = ((name, first, end - 1) for name, (first, end) in call.moves.items() if end > first)
+    read = listed(f"{name} {first}{f' to {last}' if last > first else ''}" for name, first, last in ranges)
+    return f"{counted(call.records, 'record')} {after}: {read}"
 
 
 class Teller:
@@ -128,11 +129,13 @@ class Teller:
     def __init__(self, events: Sequence[tuple[Any, bytes]]) -> None:
         self.story = Story()
         self.open: list[ToldCall] = []
+        self.logged: list[str] = []  #: What the client has logged since the last look.
         self._events = events
         self._words = Words()
         self.now = 0.0  #: The last time in the trace, in monotonic seconds.
         self._place = 0  #: The number of the next event.
         self._client: Client | None = None
+        self._looked_at: Client | None = None  #: The client of the last look.
         self._last: _Poll | None = None
         self._sent: dict[int, dict[int, tuple[Sent, float, Bar]]] = {}  #: By connection and correlation id.
         self._dialled: dict[int, tuple[str, float]] = {}
@@ -151,6 +154,7 @@ class Teller:
             "cut": self._on_cut, "dial": self._on_dial, "made": self._on_made, "lost": self._on_lost,
             "hang up": self._on_hang_up, "resolved": self._on_resolved, "request": self._on_request,
             "response": self._on_response,
+            "login": self._on_login,
         }  # fmt: skip
 
     @property
@@ -172,7 +176,12 @@ class Teller:
                 if handler is not None:
                     handler(*event[1:], *([data] if event[0] in ("request", "response") else ()))
             self._place += 1
+        for line in self.logged:
+            self._say("log", f"logged {line}")
+        self.logged.clear()
         if client is not None:
+            if client is not self._looked_at:
+                self._begin_with(client)
             self._look(client)
         following = self._following()
         if self.open and not self.open[-1].is_user and following in _AFTER_CALLS:
@@ -181,6 +190,7 @@ class Teller:
 
     def go_on_alone(self) -> None:
         """Tell the rest from the trace alone: the client has done something else."""
+        self.logged.clear()
         self._say("divergence", "the client does something else: from here on, as the trace has it", is_error=True)
         self.advance(len(self._events))
 
@@ -200,7 +210,7 @@ class Teller:
     def _following(self) -> str:
         """Return the kind of the next event that the client takes: "done" at the end of the trace."""
         for event, _ in self._events[self._place : self._place + 1000]:
-            if not (isinstance(event, list) and event[0] in ("response", "beginning")):
+            if not (isinstance(event, list) and event[0] in ("response", "beginning", "checkpoint")):
                 return event[0] if isinstance(event, list) else ""
         return "done"
 
@@ -291,7 +301,15 @@ class Teller:
         self._say("wakeup", "wakeup() was called")
 
     def _on_cut(self, name: str) -> None:
-        self._say("cut", f"{name} has ended a step: the trace ends", is_error=True)
+        self.open.clear()
+        self._last = None
+        self._say("cut", f"{name} has cut off the call: what the client did then is not in the trace", is_error=True)
+        for number in list(self._sent):
+            self._gone(number, f"closed after {name}", is_error=True)
+
+    def _on_login(self, result: Any) -> None:
+        ends = "is done" if result is None else f"goes on with {result} bytes" if isinstance(result, int) else result
+        self._say("login", f"login: {ends}", is_error=isinstance(result, str))
 
     def _end_call(self, value: str = "") -> None:
         """Say what a call has returned: on its own line if nothing else has happened in it."""
@@ -320,8 +338,26 @@ class Teller:
 
     # -- connections and requests
 
+    def _address(self, number: int) -> str:
+        """Return the address of a connection; that of one that is older than the trace, as the client has it."""
+        found = self._dialled.get(number)
+        if found is None:
+            connection = None if self._client is None else connection_of(self._client, number)
+            if connection is None:
+                return "?"
+            name = f"{connection.host}:{connection.address.sockaddr[1]}"
+            found = self._dialled[number] = printable(name, 300), self.at
+            self._note_broker(connection.node_id, found[0])
+        return found[0]
+
+    def _note_broker(self, node_id: int, address: str) -> None:
+        self.story.brokers.setdefault(address, address)
+        if node_id >= 0:
+            self._nodes[address] = f"broker {node_id}"
+            self.story.brokers[address] = f"broker {node_id} ({address})"
+
     def _broker(self, number: int) -> str:
-        address = self._dialled.get(number, ("?", 0.0))[0]
+        address = self._address(number)
         return self._nodes.get(address, address)
 
     def _on_dial(self, number: int, host: str, address: list[Any], purpose: str) -> None:
@@ -344,8 +380,9 @@ class Teller:
 
     def _on_hang_up(self, number: int) -> None:
         why = "" if self._client is None else why_closed(self._client, number)
+        is_error = bool(self._sent.get(number)) and not any(call.name == "close" for call in self.open)
         if number >= 0:
-            self._gone(number, f"closed by the client{f': {why}' if why else ''}", is_error=False)
+            self._gone(number, f"closed by the client{f': {why}' if why else ''}", is_error=is_error)
 
     def _gone(self, number: int, words: str, *, is_error: bool) -> None:
         waiting = self._sent.pop(number, {})
@@ -356,8 +393,8 @@ class Teller:
             is_error=is_error,
         )
         self._is_stirred = True
-        for sent, _, bar in waiting.values():
-            bar.ended, bar.is_error, bar.kind = self.at, True, sent.api
+        for _, _, bar in waiting.values():
+            bar.ended, bar.is_error = self.at, is_error
             bar.words = printable(f"{bar.words}; no response: connection {words}")
 
     def _on_resolved(self, host: str, port: int, found: Any, error: str, now: float) -> None:
@@ -369,8 +406,7 @@ class Teller:
         sent = self._words.of_request(frame)
         name = f"{sent.api} #{sent.correlation_id}"
         words = f"{name} (version {sent.version}, {sent.size} bytes){f': {sent.words}' if sent.words else ''}"
-        address = self._dialled.get(number, ("?", 0.0))[0]
-        bar = Bar(address, sent.api, self.at, printable(f"connection {number}: {words}"))
+        bar = Bar(self._address(number), sent.api, self.at, printable(f"connection {number}: {words}"))
         self.story.requests.append(bar)
         self._sent.setdefault(number, {})[sent.correlation_id] = sent, self.at, bar
         self._say("request", f"to {self._broker(number)}, connection {number}: {words}", name=sent.api)
@@ -378,7 +414,8 @@ class Teller:
     def _on_response(self, number: int, size: int, holes: list[int], kept: int, data: bytes) -> None:
         waiting = self._sent.get(number, {}).pop(int.from_bytes(data[:4], "big"), None)
         if waiting is None:
-            self._say("response", f"a response of {size} bytes to no request, connection {number}", is_error=True)
+            words = f"a response of {size} bytes to a request that is not in this part of the trace"
+            self._say("response", f"from {self._broker(number)}, connection {number}: {words}")
             return
         sent, since, bar = waiting
         answered = self._words.of_response(sent, filled(data, holes, size))
@@ -400,8 +437,7 @@ class Teller:
         message = answered.message
         for broker in message.brokers:
             address = printable(f"{broker.host}:{broker.port}", 300)
-            self._nodes[address] = f"broker {broker.node_id}"
-            self.story.brokers[address] = f"broker {broker.node_id} ({address})"
+            self._note_broker(broker.node_id, address)
         changed = []
         for topic in message.topics:
             for each in topic.partitions:
@@ -415,6 +451,22 @@ class Teller:
             self._say("metadata", f"metadata: {listed(changed)}")
 
     # -- looks at the client
+
+    def _begin_with(self, client: Client) -> None:
+        """Go on with a client that has the state of a checkpoint: what it has is not new."""
+        managers = client._reader.managers
+        if managers.partitions.generation or self._looked_at is not None:
+            topics = managers.metadata.topics.values()
+            self._words.topics.update((each.topic_id, each.name) for each in topics if any(each.topic_id))
+            self._generation, self._partitions = managers.partitions.generation, dict(managers.partitions.assigned)
+            self._placed = {tp: (each.cursor, each.state) for tp, each in self._partitions.items()}
+            for each in self._partitions.values():
+                if each.has_position:
+                    series = self.story.positions.setdefault(printable(name_of(each), 300), [])
+                    series.append((self.at, each.cursor.offset))
+            names = listed(map(name_of, self._partitions.values()))
+            self._say("checkpoint", f"the trace goes on at a checkpoint: {names or 'no partitions'}")
+        self._looked_at = client
 
     def _look(self, client: Client) -> None:
         managers = client._reader.managers

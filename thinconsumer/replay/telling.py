@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
 
@@ -11,6 +13,32 @@ from .messages import APIS, printable
 from .player import Replayed, replay
 from .story import Happening, Story, Teller
 from .trace_file import read_trace
+
+_LOG = logging.getLogger(__name__.partition(".")[0])
+
+
+class _Lines(logging.Handler):
+    def __init__(self, lines: list[str]) -> None:
+        super().__init__(logging.INFO)
+        self._lines = lines
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._lines.append(f"{record.levelname}: {record.getMessage()}")
+
+
+@contextmanager
+def _logged_to(lines: list[str]) -> Iterator[None]:
+    """Put what the replayed client logs into ``lines``, and nowhere else: it was logged when the trace was written."""
+    handler, before = _Lines(lines), (_LOG.level, _LOG.propagate)
+    _LOG.addHandler(handler)
+    _LOG.setLevel(logging.INFO)
+    _LOG.propagate = False
+    try:
+        yield
+    finally:
+        _LOG.removeHandler(handler)
+        _LOG.setLevel(before[0])
+        _LOG.propagate = before[1]
 
 
 class _Stopped(BaseException):
@@ -52,7 +80,8 @@ def tell(path: str, until: Condition | None = None) -> Telling:
         told = len(happenings)
 
     try:
-        replayed: Replayed | None = replay(path, watch)
+        with _logged_to(teller.logged):
+            replayed: Replayed | None = replay(path, watch)
     except _Stopped:
         replayed = None
     if state:
