@@ -7,6 +7,7 @@ Names are kafka-python's where it has the same error. Whether an error code is r
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -286,8 +287,14 @@ class RetriableDeserializationError(DeserializationError):
     """A deserializer has raised :class:`DeserializerNotReadyError`. Polls do not raise it, but try the record again."""
 
     retriable = True
+    since = inf  #: When a poll has first called the deserializer for this record, in seconds as ``tried_at``.
     tried_at = 0.0  #: When a poll has called the deserializer, in seconds by the clock of the consumer's driver.
     retry_after_ms = 0.0  #: After how long it is called again.
+
+    @property
+    def again_at(self) -> float:
+        """When it is called again, in seconds as ``tried_at``."""
+        return self.tried_at + self.retry_after_ms / 1000
 
 
 class DeserializerNotReadyError(KafkaError):

@@ -240,7 +240,7 @@ def test_closing_ends_the_producer_and_asks_for_no_acknowledgement(writing):
     reader = consumer(topic="missing")
     reader.poll(200)
     reader.close()
-    assert reader._reader._on_bad_record._writer.producer._shell.closed
+    assert reader._reader.deserializing._policy._writer.producer._shell.closed
 
 
 @pytest.mark.parametrize("topic", ["", None, 3])

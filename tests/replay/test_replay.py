@@ -3,6 +3,7 @@
 import base64
 import glob
 import importlib.util
+import itertools
 import os
 import shutil
 import struct
@@ -265,8 +266,15 @@ def test_a_trace_is_the_owners_alone(cluster, trace):
 
 @pytest.mark.parametrize("group", [None, "readers"])
 def test_a_trace_that_is_full_keeps_the_last_part_and_begins_with_a_checkpoint(cluster, trace, monkeypatch, group):
+    calls = itertools.count()
+
+    def text(data):
+        if next(calls) % 9 == 4:
+            raise DeserializerNotReadyError("wait", 20)
+        return data.decode()
+
     monkeypatch.setattr("thinconsumer.replay.trace_file.EVENTS_MAX", 100)
-    options = {"trace_bytes_max": 100_000, "max_poll_records": 3, "group_id": group, "value_deserializer": bytes.decode}
+    options = {"trace_bytes_max": 100_000, "max_poll_records": 3, "group_id": group, "value_deserializer": text}
     with recording(cluster, trace, **options) as consumer:
         consumer.subscribe(["orders"]) if group else consumer.assign([TopicPartition("orders", 0)])
         for turn in range(600):

@@ -13,8 +13,10 @@ from ..records.rows import Raw, new_record
 from ..sockets.secured import open_driver
 from ..types import TopicPartition
 
-#: A record whose letter is not acknowledged is looked at again after so long. A poll does not wait for the letters.
-WAIT_MS = 10.0
+#: A record whose letter is not acknowledged is looked at again after so long, and after twice as long each time. A poll
+#: does not wait for the letters.
+WAIT_MS = 1.0
+WAIT_MAX_MS = 100.0
 #: A letter that was rejected is written again after so long.
 REJECTED_MS = 1000.0
 
@@ -27,6 +29,7 @@ class BadRecordWriter:
         self._writer = LetterWriter(settings, topic, group_id or "", driver or open_driver(settings))
         #: By partition: the last bad record, and its letter. A record that is tried again is not written again.
         self._letters: dict[TopicPartition, tuple[Raw, SendFuture]] = {}
+        self._wait_ms = WAIT_MS
 
     def __call__(self, error: DeserializationError) -> None:
         """Return once the record is written.
@@ -38,10 +41,12 @@ class BadRecordWriter:
         if letter is None or known != record:
             letter = self._writer.send(record, 1, cast(Exception, error.__cause__))
             self._letters[error.partition] = record, letter
+            self._wait_ms = WAIT_MS
         self._writer.producer.poll(0)
         if not letter.done:
             reason = self._writer.obstacle or "not acknowledged yet"
-            raise DeserializerNotReadyError(f"its dead letter is not written: {reason}", WAIT_MS)
+            wait_ms, self._wait_ms = self._wait_ms, min(2 * self._wait_ms, WAIT_MAX_MS)
+            raise DeserializerNotReadyError(f"its dead letter is not written: {reason}", wait_ms)
         del self._letters[error.partition]
         if letter.error is not None:
             raise DeserializerNotReadyError(f"its dead letter was not written: {letter.error}", REJECTED_MS)

@@ -10,42 +10,36 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
-from ..config import ConsumerConfig, DeadLetter
+from ..config import ConsumerConfig
 from ..driver import Address, Driver
 from ..engine import Guard, Shell, Waiting, to_seconds
 from ..errors import (
     ConcurrentAccessError,
-    DeserializationError,
     IllegalStateError,
     KafkaConfigurationError,
     KafkaError,
-    RecordError,
     RetriableDeserializationError,
 )
 from ..failures import waits_for_user
-from ..fetch.chunks import Deserialize, Records
 from ..fetch.collector import MANY_RECORDS, Form, PollResult
 from ..fetch.planner import ASKER as FETCH
 from ..positions.partitions import Partition
 from ..records.batch import info
-from ..records.rows import deserialize, deserialize_good
 from ..sockets import SelectorDriver
 from ..sockets.resolver import Resolver
 from ..sockets.secured import broker_transport, https_transport
 from ..support.calls import Call, run_all
-from ..support.timers import LEAST_PAUSE
 from ..types import TopicPartition
+from .deserializing import Deserializing
 from .health import HealthMonitor
 from .managers import ConsumerManagers
 from .metrics_recorder import read_off, record_returned
 from .open_calls import OpenCalls
 
 if TYPE_CHECKING:
-    from ..config.values import Deserializer
     from .group_callbacks import GroupCallbacks
     from .interceptors import Interceptors
     from .metric_reporters import MetricReporters
@@ -81,6 +75,9 @@ GOODBYE = 0.2
 #: have records before the application acts: otherwise an iteration, which has no deadline, would hang without a word.
 RAISE_AGAIN_S = 1.0
 
+#: A poll that waits looks no sooner again for a record whose deserializer was not ready.
+LOOK_AGAIN_S = 0.001
+
 
 class ConsumerCore:
     """Implements the polls and waiting calls of the public Consumer on top of its :attr:`shell`."""
@@ -93,15 +90,8 @@ class ConsumerCore:
         if log.isEnabledFor(logging.DEBUG):
             log.debug("records are read with: %s", ", ".join(f"{what}: {how}" for what, how in info().items()))
         self.config = config
-        #: The deserializers of keys and of values. With None, records have the bytes.
-        self._deserializers: tuple[Deserializer | None, Deserializer | None]
-        self._deserializers = (config.key_deserializer, config.value_deserializer)
-        self._on_bad_record: Any = config.on_bad_record
-        if isinstance(self._on_bad_record, DeadLetter):
-            from .bad_records import BadRecordWriter  # on demand: few consumers write
-
-            self._on_bad_record = BadRecordWriter(config, self._on_bad_record.topic, config.group_id)
-        self.managers = ConsumerManagers(config, driver.random, driver.wall_time, self._deserializer())
+        self.deserializing = Deserializing(self)
+        self.managers = ConsumerManagers(config, driver.random, driver.wall_time, self.deserializing.function)
         self.partitions = self.managers.partitions
         self.shell = Shell(
             "consumer",
@@ -143,10 +133,8 @@ class ConsumerCore:
         self._returned_at = driver.now()  #: When the last poll returned or raised.
         #: The expected time in seconds from the end of a poll to the start of the next one.
         self._expected_gap = 1.0
-        #: By partition: the error of the record for which a deserializer was not ready.
-        self._not_ready: dict[TopicPartition, RetriableDeserializationError] = {}
         self._again_at = math.inf  #: When a poll that waits looks again for records.
-        self._looked_at = 0.0  #: The time of the last look.
+        self.looked_at = 0.0  #: The time of the last look.
         self._is_prompt = False  #: Whether the application is expected to poll again at once, see ``PROMPT_S``.
         self.reporters: MetricReporters | None = None
         if config.metric_reporters:
@@ -315,7 +303,7 @@ class ConsumerCore:
     def _look(self, now: float, deadline: float, limit: int, ends: Ends | None, form: Form) -> PollResult:
         """Return the records that a poll can return now, if any, or raise the error that it has to raise."""
         group = self.managers.group
-        self._looked_at = now
+        self.looked_at = now
         while True:
             errors = self.managers.errors()
             error = self._next_error(errors, may_wait=now < deadline) if errors or self._raised else None
@@ -378,7 +366,7 @@ class ConsumerCore:
                 elif form is Form.RAW:
                     poll_result = collector.gather_raw(limit)
                 else:
-                    is_large = limit >= MANY_RECORDS and self._deserializer() is None
+                    is_large = limit >= MANY_RECORDS and self.deserializing.function is None
                     poll_result = (collector.gather_many if is_large else collector.gather)(limit, ends)
             except KafkaError as error:
                 self.shell.step_interrupted = False
@@ -386,7 +374,7 @@ class ConsumerCore:
                     self._owes_records = True
                     self.watch.record_failed(error, self.shell.driver.now())
                     raise
-                again_at = max(error.tried_at + error.retry_after_ms / 1000, self._looked_at + LEAST_PAUSE)
+                again_at = max(error.again_at, self.looked_at + LOOK_AGAIN_S)
                 self._again_at = min(self._again_at, again_at)
                 # The partition is the last in turn now: once it comes again, the poll has looked at all others.
                 not_ready = not_ready or set()
@@ -394,64 +382,14 @@ class ConsumerCore:
                     poll_result = PollResult()
                     break
                 not_ready.add(error.partition)
-                if error.tried_at == self._looked_at:
-                    self.watch.record_failed(error, self._looked_at)
+                if error.tried_at == self.looked_at:
+                    self.watch.record_failed(error, self.looked_at)
             else:
                 break
         if not poll_result.moves and self.managers.buffer.queues:
             self.managers.planner.make_room()
         self.shell.step_interrupted = False
         return poll_result
-
-    def leave_deserializers(self) -> tuple[Deserializer | None, Deserializer | None]:
-        """Return the deserializers of keys and values; from now on records have the bytes.
-
-        Raises:
-            IllegalStateError: records were fetched already, which may be deserialized.
-        """
-        if self.managers.buffer.queues:
-            raise IllegalStateError("the consumer has fetched records: make its workers before the first poll")
-        left, self._deserializers = self._deserializers, (None, None)
-        self.managers.collector.chunk_decoder.deserialize = None
-        return left
-
-    def _deserializer(self) -> Deserialize | None:
-        return self._deserialize if any(self._deserializers) else None
-
-    def _deserialize(self, tp: TopicPartition, records: Records) -> tuple[Records, RecordError | None]:
-        waiting = self._not_ready.get(tp)
-        waits = waiting is not None and self._looked_at < waiting.tried_at + waiting.retry_after_ms / 1000
-        if waiting is not None and waits and len(records) and records[0].offset == waiting.offset:
-            return [], waiting
-        found, failure = self._call_deserializers(tp, records)
-        if isinstance(failure, RetriableDeserializationError):
-            failure.tried_at = self._looked_at
-            self._not_ready = {each: error for each, error in self._not_ready.items() if each in self.partitions}
-            self._not_ready[tp] = failure
-        elif waiting is not None:
-            del self._not_ready[tp]
-            self.watch.record_read(tp, self._looked_at)
-        return found, failure
-
-    def _call_deserializers(self, tp: TopicPartition, records: Records) -> tuple[Records, DeserializationError | None]:
-        # A deserializer runs while step_interrupted is set. If it called the consumer, that call would recover as from
-        # an interrupted step, and these records would be returned twice. The guard rejects such a call.
-        with self.shell.guard.running("a deserializer"):
-            interrupted = partial(self.managers.collector.chunk_decoder.interrupted.__setitem__, tp)
-            policy = self._on_bad_record
-            if policy == "raise":
-                return deserialize(records, *self._deserializers, interrupted)
-            skipped: list[DeserializationError] = []
-            on_bad_record = policy if callable(policy) else skipped.append
-            result = deserialize_good(records, *self._deserializers, interrupted, on_bad_record)
-        if skipped:  # one line for all of them: each record of a topic may be bad
-            log.warning(
-                "skipped %d of %d records of %s-%d that cannot be deserialized, the first at offset %d, since its %s "
-                "deserializer raised %s",
-                *(len(skipped), len(records), *tp, skipped[0].offset, skipped[0].field),
-                type(skipped[0].__cause__).__name__,
-            )
-        return result
 
     def wait(self, call: Call[T], timeout_ms: float | None, settled: Callable[[], bool] | None = None) -> Waiting[T]:
         """Step until ``settled()`` is true (default: the call is done), and return the call's result.
@@ -517,15 +455,12 @@ class ConsumerCore:
         shell = self.shell
         shell.refuse_in_callback("close()")
         seconds = CLOSING if timeout_ms is None else to_seconds(timeout_ms)
-        deserializers = (self.config.key_deserializer, self.config.value_deserializer)
-        ends: list[Callable[[], object]] = [shell.close, *(found.close for found in deserializers if found)]
+        ends: list[Callable[[], object]] = [shell.close, *self.deserializing.closes()]
         if self.interceptors is not None:
             ends.append(self.interceptors.close)
         if self.reporters is not None:
             self.reporters.begin_close()
             ends.append(self.reporters.close)
-        if isinstance(self.config.on_bad_record, DeadLetter):
-            ends.append(self._on_bad_record.close)
         raised: BaseException | None = None
         try:
             try:

@@ -10,7 +10,13 @@ import enum
 import logging
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..errors import BrokerResponseError, KafkaError, RecordError, UnknownTopicOrPartitionError
+from ..errors import (
+    BrokerResponseError,
+    KafkaError,
+    RecordError,
+    RetriableDeserializationError,
+    UnknownTopicOrPartitionError,
+)
 from ..failures import OutageLog
 from ..positions.partitions import Partition
 from ..support.lazy_dataclass import dataclass
@@ -189,12 +195,13 @@ class HealthMonitor(ObstacleLog):
             self._record_at, self._record_errors = now, 0
         self._record = error
         self._record_errors += 1
-        if error.retriable:  # a poll goes on; without a line, nobody would know why the partition does not
+        # A poll goes on: without a line in the log, nobody would know why the partition does not.
+        if isinstance(error, RetriableDeserializationError) and now - error.since >= GRACE:
             self._outages.keep(self._managers.partitions)
-            self._outages.failed("not ready", now, str(error), subject=error.partition, grace=GRACE)
+            self._outages.failed("not ready", now, str(error), subject=error.partition)
 
     def record_read(self, tp: TopicPartition, now: float) -> None:
-        """Note that a record of a partition was read whose deserializer was not ready before."""
+        """Note that a partition is past a record whose deserializer was not ready."""
         self._outages.recovered(tp, now, f"{tp.topic}-{tp.partition} goes on")
 
     def is_stale(self, partition: Partition, now: float) -> bool:

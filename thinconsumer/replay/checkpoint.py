@@ -22,6 +22,7 @@ from itertools import count
 from types import BuiltinMethodType, CellType, CodeType, FunctionType, MethodType
 from typing import Any, NamedTuple
 
+from ..consumer.deserializing import Deserializing
 from ..consumer.iteration import Iteration
 from ..errors import RecordError
 from ..fetch.buffer import Chunk
@@ -52,6 +53,7 @@ _LEFT_OUT: dict[type, tuple[str, ...]] = {
     Batches: ("source",),
     Collector: ("gather", "gather_many", "gather_columns", "gather_raw", "first", "_may_gather"),
     Iteration: ("listed",),
+    Deserializing: ("_policy", "_not_ready"),
 }
 
 

@@ -52,7 +52,7 @@ class BaseWorkers:
         self._settings = settings
         self._group = self._usable_group(consumer)
         self._work = Work(settings)
-        self._call = HandlerCall(handler, *self._reader.leave_deserializers(), settings.batch_size is not None)
+        self._call = HandlerCall(handler, *self._reader.deserializing.leave(), settings.batch_size is not None)
         on_failure = settings.on_failure
         self._dead_letters: DeadLetters | None = None
         if isinstance(on_failure, DeadLetter):
