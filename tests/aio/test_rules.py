@@ -17,6 +17,7 @@ from thinconsumer.errors import (
     IllegalArgumentError,
     IllegalStateError,
     KafkaConfigurationError,
+    UnsupportedVersionError,
     WakeupError,
 )
 
@@ -188,3 +189,14 @@ def test_interceptors_get_the_records_of_polls_and_iterations(run, consumer, top
             assert [record.offset async for record in one.read_to_end()] == list(range(18, 60, 2))
 
     run(main)
+
+
+def test_the_client_instance_id_needs_a_broker_that_takes_metrics(run_asyncio, consumer):
+    pytest.importorskip("opentelemetry.proto")
+
+    async def main():
+        async with consumer(enable_metrics_push=True) as one:
+            with pytest.raises(UnsupportedVersionError, match="GetTelemetrySubscriptions"):
+                await one.client_instance_id()
+
+    run_asyncio(main)

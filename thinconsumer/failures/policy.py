@@ -226,6 +226,10 @@ _PRODUCE: dict[Code, Rule] = {
 }
 _NEXT_INTERVAL = "the next request follows after the push interval, and the subscription may be smaller by then"
 _OUTDATED = Rule(_A.NEW_SUBSCRIPTION, "the subscriptions have changed, or the push came to a broker that has others")
+_SUBSCRIBING: dict[Code, Rule] = dict.fromkeys(
+    [Code.UNKNOWN_SUBSCRIPTION_ID, Code.UNSUPPORTED_COMPRESSION_TYPE, Code.TELEMETRY_TOO_LARGE],
+    Rule(_A.RETRY, "these codes are about a push; Java's client repeats the request, too"),
+)
 _PUSH: dict[Code, Rule] = {
     Code.UNKNOWN_SUBSCRIPTION_ID: _OUTDATED,
     Code.UNSUPPORTED_COMPRESSION_TYPE: Rule(_A.NEW_SUBSCRIPTION, "the subscription has the codecs that are accepted"),
@@ -263,6 +267,7 @@ EXCEPTIONS: Mapping[tuple[str, Scope], Mapping[Code, Rule]] = {
         Code.UNKNOWN_SERVER_ERROR: Rule(_A.RETRY, "the broker's block of producer ids could not be refilled")
     },
     ("ConsumerGroupPositions", _S.GROUP): _POSITIONS,
+    ("GetTelemetrySubscriptions", _S.CONSUMER): _SUBSCRIBING,
     ("PushTelemetry", _S.CONSUMER): _PUSH,
     ("DescribeTopics", _S.TOPIC): _NO_TOPIC,
     ("CreateTopics", _S.TOPIC): _CONTROLLER,
