@@ -45,6 +45,7 @@ DISTRIBUTIONS = {
         frozenset(
             (
                 "arrow",
+                "avro",
                 "fast",
                 "gssapi",
                 "msk-iam",
@@ -54,6 +55,7 @@ DISTRIBUTIONS = {
                 "polars",
                 "prometheus",
                 "resolver",
+                "schema-registry",
                 "snappy",
                 "spark",
                 "telemetry",
@@ -61,7 +63,7 @@ DISTRIBUTIONS = {
                 "top",
             )
         ),
-        1_000_000,  # with the replay of traces and the tables of migrate, which are imported only if asked for
+        1_040_000,  # with the replay of traces and the tables of migrate, which are imported only if asked for
     ),
     "thinconsumer_testing": Distribution(
         ROOT / "testing",

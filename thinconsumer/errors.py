@@ -287,9 +287,9 @@ class RetriableDeserializationError(DeserializationError):
     """A deserializer has raised :class:`DeserializerNotReadyError`. Polls do not raise it, but try the record again."""
 
     retriable = True
-    since = inf  #: When a poll has first called the deserializer for this record, in seconds as ``tried_at``.
-    tried_at = 0.0  #: When a poll has called the deserializer, in seconds by the clock of the consumer's driver.
-    retry_after_ms = 0.0  #: After how long it is called again.
+    since: float = inf  #: When a poll has first called the deserializer for this record, in seconds as ``tried_at``.
+    tried_at: float = 0.0  #: When a poll has called the deserializer, in seconds by the clock of the consumer's driver.
+    retry_after_ms: float = 0.0  #: After how long it is called again.
 
     @property
     def again_at(self) -> float:

@@ -88,7 +88,7 @@ class ClientMetrics:
 
     def __init__(self) -> None:
         self.subscriptions: dict[str, ClientMetricsSubscription] = {}
-        self.version = 0  #: Number of changes of the subscriptions.
+        self.version: int = 0  #: Number of changes of the subscriptions.
         self.pushes: deque[PushedMetrics] = deque(maxlen=PUSHES_KEPT)
         #: What brokers ask of clients. Kafka's brokers always ask for deltas, and accept these codecs in this order.
         self.delta_temporality: bool = True
