@@ -17,7 +17,6 @@ from browser import PATIENCE_MS, SCHEMES, WIDER, WIDTHS, chromium
 from playwright.sync_api import Page, sync_playwright
 
 from thinconsumer import Consumer
-from thinconsumer.replay import RecordingConsumer
 from thinconsumer.replay.page import page
 from thinconsumer.replay.telling import tell
 from thinconsumer_testing.simulation import Simulation
@@ -27,12 +26,12 @@ CALLS_AT = {"x": 150, "y": 50}
 
 
 def record(path: Path) -> None:
-    """Write the trace."""
+    """Write the trace. Two consumers need a simulation: in a MemoryCluster, one receives in a call of the other."""
     sim = Simulation(seed=7, brokers=3, topics={"orders": 6})
     options = {"bootstrap_servers": sim.bootstrap_servers, "group_id": "billing", "auto_offset_reset": "earliest"}
     options |= {"heartbeat_interval_ms": 300, "client_id": "<b>app</b>", "auto_commit_interval_ms": 700}
     options |= {"partition_assignment_strategy": ["cooperative-sticky"], "max_poll_records": 150}
-    first = RecordingConsumer(str(path), driver=sim.driver(), **options)
+    first = Consumer(trace=str(path), driver=sim.driver(), **options)
     second = Consumer(driver=sim.driver(), **options)
     first.subscribe(["orders"])
     for turn in range(60):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from os.path import relpath
@@ -31,7 +32,7 @@ ENTRY = re.compile(r"^\* \[([^\]]+)\]\(([^)]+)\): (.*)$", re.MULTILINE)
 def place(path: Path) -> PurePosixPath:
     """Return where a file of the repository is on the site."""
     name = path.relative_to(DOCS if path.is_relative_to(DOCS) else ROOT).as_posix()
-    return PurePosixPath(ELSEWHERE.get(name, name if path.suffix in (".md", ".svg") else f"{name}.md"))
+    return PurePosixPath(ELSEWHERE.get(name, name if path.suffix in (".md", ".svg", ".png") else f"{name}.md"))
 
 
 def moved(text: str, page: Path) -> tuple[str, list[Path]]:
@@ -85,6 +86,10 @@ def write_pages(folder: Path) -> None:
     texts: dict[PurePosixPath, str] = {PurePosixPath(name): text for name, text in reference.pages()}
     for path in waiting:
         if place(path) in texts or path == ROOT / "README.md":
+            continue
+        if path.suffix == ".png":
+            (folder / place(path)).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, folder / place(path))
             continue
         text = path.read_text(encoding="utf-8")
         if path.suffix == ".md":
