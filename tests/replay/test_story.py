@@ -174,16 +174,23 @@ def test_a_call_that_ctrl_c_has_cut_off_is_told(tmp_path):
     assert "closed after KeyboardInterrupt; without an answer: Fetch" in text
     assert "the trace goes on at a checkpoint: orders-0, orders-1" in text
     assert text.count("revoked: ") == 1
+    polls = [one for one in told.story.happenings if one.kind in ("call", "returned") and one.words.startswith("poll")]
+    assert [one.depth for one in polls if one.kind == "call"] == [0, 0, 0]
+    assert [one.words.split(" after")[0] for one in polls if one.kind == "returned"] == [
+        "poll: 20 records",
+        "poll: no records",
+    ]
 
 
 def test_names_show_no_control_characters(tmp_path, capsys):
     """A name could change the terminal, or the order in which text is shown."""
     path = str(tmp_path / "trace")
-    with recording(new_cluster(), path, client_id="a\x1b[31m\u202eb") as consumer:
+    with recording(new_cluster(), path, client_id="a\x1b[31m\u202eb", group_id="\x1b[2J") as consumer:
         consumer.subscribe(["orders"])
         consumer.poll(100)
     assert main(["replay", path]) == 0
     out = capsys.readouterr().out
-    assert "client_id a\\x1b[31m\\u202eb" in out
+    assert "client_id a\\x1b[31m\\u202eb, group_id \\x1b[2J" in out
+    assert "of group \\x1b[2J" in out
     assert all(line.isprintable() for line in out.splitlines())
     assert printable("x" * 2000).endswith("... (2000 characters)")
