@@ -131,7 +131,7 @@ def test_a_look_changes_nothing(tmp_path):
     for seed in (0, 2):
         (tmp_path / str(seed)).mkdir()
         program = Program(seed, tmp_path / str(seed))
-        program.run(40)
+        program.run(25)
         for path in program.paths:
             told = tell(path)
             assert told.replayed == replay(path)
