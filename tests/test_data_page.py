@@ -50,6 +50,6 @@ def test_examples_run_and_read_records(names):
     elif "database" in names:
         assert names["database"].sql("SELECT count(*) FROM orders").fetchall() == [(50,)]
     elif "frames" in names:
-        assert sum(map(len, names["frames"])) == 50
+        assert sum(map(len, names["frames"])) == 100
     else:
         assert len(names["batch"]) == 50
