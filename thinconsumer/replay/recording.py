@@ -64,25 +64,26 @@ class RecordingConsumer(Consumer[Any, Any]):
 
     def __init__(self, *topics: str, driver: Driver | None = None, **options: Any) -> None:
         config = ConsumerConfig.from_options(**options)
-        if config.trace:
-            refused = _refused(config, options)
-            if refused:
+        path = config.trace or numbered(variable(TRACE_VARIABLE) or "consumer.trace")
+        refused = _refused(config, options)
+        try:
+            writer = None if refused else TraceWriter(path, config.trace_bytes_max)
+        except (OSError, ValueError) as error:
+            refused, writer = f"no trace can be written to {path}: {error}", None
+        if writer is None:
+            if config.trace:
                 raise KafkaConfigurationError(refused)
-        else:
-            refused = _refused(config, options)
-            if refused:  # a variable of the environment must not end a program
-                log.warning("%s: %s", TRACE_VARIABLE, refused)
-                self.__class__ = Consumer  # type: ignore[assignment]
-                Consumer.__init__(self, *topics, driver=driver, **options)
-                return
-            options["trace"] = numbered(variable(TRACE_VARIABLE) or "consumer.trace")
+            log.warning("%s: %s", TRACE_VARIABLE, refused)  # a variable of the environment must not end a program
+            self.__class__ = Consumer  # type: ignore[assignment]
+            Consumer.__init__(self, *topics, driver=driver, **options)
+            return
+        self._trace, options["trace"] = writer, path
         # The state of pushed metrics is in no checkpoint, and their size depends on the codec's version.
         options["enable_metrics_push"] = False
         config = ConsumerConfig.from_options(**options)
-        self._trace = writer = TraceWriter(config.trace, config.trace_bytes_max)
         callback = config.default_offset_commit_callback
         self._about: dict[str, Any] = {
-            "thinconsumer": __version__, "python": sys.version.split()[0], "options": _plain(options),
+            "thinconsumer": __version__, "python": sys.version.split()[0], "options": _plain(options, config),
             "callback": callback is not None, "trace": new_id(), "segment": 0,
         }  # fmt: skip
         writer.add(["trace", self._about])
@@ -112,8 +113,8 @@ class RecordingConsumer(Consumer[Any, Any]):
             return self._call("poll", super().poll, *given)
         if self._iteration.poll_result.taken:
             self._note_taken()
-        self._trace.add_call()
         try:
+            self._trace.add_call()
             return _poll(self, timeout_ms, max_records, update_offsets)
         except BaseException as error:
             self._trace.add_failure("raise", error)
@@ -170,6 +171,9 @@ class RecordingConsumer(Consumer[Any, Any]):
         told = callback if callback is None or not callable(callback) else self._user("callback", callback)
         self._call("commit_async", super().commit_async, offsets, told)
 
+    def _unassign(self) -> None:
+        Consumer.unsubscribe(self)  # a part of assign([]), which is recorded
+
     def _checked(self, listener: Any) -> Any:
         checked = super()._checked(listener)
         return checked if checked is None else _RecordingListener(checked, self._user)
@@ -198,8 +202,6 @@ class RecordingConsumer(Consumer[Any, Any]):
     def _call(self, name: str, method: Callable[..., R], *given: Any, **named: Any) -> R:
         arguments = [without_iterators(each) for each in given]
         options = {key: without_iterators(each) for key, each in named.items()}
-        if name == "assign" and given and arguments == [[]]:
-            return method(*arguments)  # it calls unsubscribe(), which is recorded
         if self._trace.wants_checkpoint and not self._in_user_code and not self._iterators and self._recorder.may_begin:
             self._begin_segment()
         self._note_taken()
@@ -207,8 +209,9 @@ class RecordingConsumer(Consumer[Any, Any]):
         shown = [encoded(each) for each in arguments]
         if name == "subscribe" and len(arguments) > 2:
             shown[2] = _argument("listener", arguments[2])
-        self._trace.add(["call", name, shown, {key: _argument(key, each) for key, each in options.items()}])
+        named = {key: _argument(key, each) for key, each in options.items()}
         try:
+            self._trace.add(["call", name, shown, named])
             result = method(*arguments, **options)
         except BaseException as error:
             self._trace.add_failure("raise", error)
@@ -224,13 +227,19 @@ class RecordingConsumer(Consumer[Any, Any]):
 
     def _begin_segment(self) -> None:
         """Write a checkpoint, from which a replay can begin; in a new file if the last one is full."""
+        if not self._trace.is_on:
+            self._trace.wants_checkpoint = False
+            return
         roots: dict[str, Any] = roots_of(self)
         recorder = self._recorder
         roots["alarms"] = {str(number): each.alarm for number, each in recorder.live_alarms.items()}
         roots["streams"] = {str(each.number): each.stream for each in recorder.streams.values()}
         unfinished = {str(each.number): each.unfinished for each in recorder.streams.values()}
-        nodes = CheckpointWriter(self._built, self._stand_in).write(roots)
-        self._trace.begin_segment(self._about, ["checkpoint", nodes, unfinished])
+        try:
+            nodes = CheckpointWriter(self._built, self._stand_in).write(roots)
+            self._trace.begin_segment(self._about, ["checkpoint", nodes, unfinished])
+        except Exception as error:  # noqa: BLE001 - no call fails since its trace does
+            self._trace.fail(error)
         self._visits.forget()
 
     def _stand_in(self, value: Any) -> Any:
@@ -280,10 +289,11 @@ def _refused(config: ConsumerConfig, options: Mapping[str, Any]) -> str:
     return ""
 
 
-def _plain(options: Mapping[str, Any]) -> dict[str, Any]:
+def _plain(options: Mapping[str, Any], config: ConsumerConfig) -> dict[str, Any]:
     """Return the options that a replay needs: without secrets, objects, and what only the driver uses."""
-    secret = ("ssl_", "sasl_plain", "sasl_oauth", "sasl_kerberos", "sasl_aws")
-    used = {k: v for k, v in options.items() if k not in _LEFT_OUT and not k.startswith(secret)}
+    used = {k: v for k, v in options.items() if k not in _LEFT_OUT and not k.startswith(("ssl_", "sasl_"))}
+    if config.security_protocol.startswith("SASL"):  # both may come from other options
+        used |= {"security_protocol": config.security_protocol, "sasl_mechanism": config.sasl_mechanism}
     return {name: value for name, value in used.items() if _is_plain(value)}
 
 

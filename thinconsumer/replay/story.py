@@ -549,6 +549,8 @@ def shown(value: Any) -> str:
             return f"{{{listed(f'{shown(key)}: {shown(item)}' for key, item in content)}}}"
         if kind == "set":
             return f"{{{listed(map(shown, content))}}}"
+        if kind == "tuple":
+            return f"({listed(map(shown, content))})"
     if isinstance(value, list):
         return f"[{listed(map(shown, value))}]"
     return str(value)

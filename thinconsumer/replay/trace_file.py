@@ -11,18 +11,22 @@ since they are long as text and take long to compress: of a clock reading, and t
 from __future__ import annotations
 
 import json
+import logging
 import os
+import stat
 import struct
 import sys
 import zlib
 from array import array
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from enum import IntEnum
 from itertools import count
 from typing import Any
 
 from ..errors import KafkaError
 
+log = logging.getLogger(__name__)
 MAGIC = b"thinconsumer trace 1\n"
 _BLOCK = struct.Struct(">III")
 _LENGTHS = struct.Struct(">II")
@@ -87,8 +91,10 @@ class TraceWriter:
         self._half = bytes_max // 2
         #: The file is full with so many bytes: a large checkpoint makes it larger, or there would be nothing but those.
         self._full = self._half
+        self._pid = os.getpid()
         self._open()
         self.is_on = True
+        self._is_flushing = False  #: Still true at the next flush if Ctrl-C has cut off the last one.
         self.has_gap = False  #: Whether events were left out since the last one in the file.
         #: Whether a new segment is to begin with the next public call: the file is full, or a step was interrupted.
         self.wants_checkpoint = False
@@ -117,7 +123,8 @@ class TraceWriter:
         if isinstance(error, Exception) and kind != "cut":
             self.add([kind, type(error).__name__])
         else:
-            del self._events[self._kinds.count(_NAMED) :]
+            named, times, size = self._sizes()
+            del self._events[named:], self._times[times:], self._blob[size:]
             self.add(["cut", type(error).__name__])
             self.wants_checkpoint = True
 
@@ -127,12 +134,42 @@ class TraceWriter:
         if len(self._kinds) >= EVENTS_MAX:
             self.flush()
 
+    def _sizes(self) -> tuple[int, int, int]:
+        """Return how many events, times and bytes belong to the kinds."""
+        named = self._kinds.count(_NAMED)
+        events = self._events[:named]
+        times = self._kinds.count(Short.CLOCK) + self._kinds.count(Short.STEP) + sum(e[0] in TIMED for e in events)
+        return named, times, sum(event[-1] for event in events if event[0] in WITH_BYTES)
+
     def flush(self) -> None:
-        """Write a block of the events since the last one."""
+        """Write a block of the events since the last one. An error ends the trace, and not the client's call."""
+        if os.getpid() != self._pid:  # the file is the parent's
+            self.is_on = False
+        # Ctrl-C may have come at any line of this class.
+        is_torn = self._is_flushing or self._sizes() != (len(self._events), len(self._times), len(self._blob))
+        self._is_flushing = True
         kinds, events, times, blob = bytes(self._kinds), self._events[:], self._times[:], bytes(self._blob)
         self.discard()
-        if not kinds or self._file.closed or not self.is_on:
-            return
+        if is_torn:
+            self.wants_checkpoint = True
+            self.has_gap = self.has_gap or self._used <= len(MAGIC)  # the file would have no head
+            kinds, events, times, blob = bytes([_NAMED]), [["cut", "KeyboardInterrupt"]], array("d"), b""
+        if kinds and self.is_on and not self.has_gap and not self._file.closed:
+            try:
+                self._write(kinds, events, times, blob)
+            except Exception as error:  # noqa: BLE001 - no call fails since its trace does
+                self.fail(error)
+        self._is_flushing = False
+
+    def fail(self, error: Exception) -> None:
+        """End the trace."""
+        log.warning("the trace %s ends here: %s", self._path, error)
+        self.is_on = self.wants_checkpoint = False
+        self.discard()
+        with suppress(OSError):
+            self._file.close()
+
+    def _write(self, kinds: bytes, events: list[Any], times: array[float], blob: bytes) -> None:
         text = json.dumps(events, separators=(",", ":")).encode()
         packed = zlib.compress(b"".join((_LENGTHS.pack(len(kinds), len(text)), kinds, text, blob)), LEVEL)
         if sys.byteorder == "big":
@@ -151,14 +188,20 @@ class TraceWriter:
     def begin_segment(self, head: dict[str, Any], checkpoint: Any) -> None:
         """Go on with a checkpoint; in a new file with this head if the file is full."""
         self.flush()
+        if not self.is_on:
+            self.wants_checkpoint = False
+            return
         if self._used > self._full or self.has_gap:
             # After a gap, the file before is no part of the trace.
             head["segment"] += 2 if self._file.closed or self.has_gap else 1
-            self.has_gap = False
+            self.has_gap = True  # Ctrl-C may come before the new file has its head
             self._file.close()
-            os.replace(self._path, self._path + BEFORE)
+            with suppress(FileNotFoundError):
+                os.replace(self._path, self._path + BEFORE)
             self._open()
+            self.discard()
             self.add(["trace", head])
+            self.has_gap = False
         before = self._used
         self.add(checkpoint)
         self.flush()
@@ -173,6 +216,10 @@ class TraceWriter:
         self._blob.clear()
 
     def _open(self) -> None:
+        # A file that is there may be open: in a trace of the same path, or by a user who may not read this one.
+        with suppress(FileNotFoundError):
+            if stat.S_ISREG(os.lstat(self._path).st_mode):
+                os.unlink(self._path)
         self._file = open(self._path, "wb", opener=lambda name, flags: os.open(name, flags, 0o600))  # noqa: SIM115
         if os.name == "posix":
             os.fchmod(self._file.fileno(), 0o600)  # of a file that was there before
@@ -183,7 +230,8 @@ class TraceWriter:
     def close(self) -> None:
         """Write what is left, and close the file."""
         self.flush()
-        self._file.close()
+        with suppress(OSError):
+            self._file.close()
 
 
 def read_trace(path: str) -> list[tuple[Any, bytes]]:
