@@ -77,11 +77,13 @@ class _Player:
         """Make the consumer, and then the calls of the trace."""
         if has_callback:
             options = {**options, "default_offset_commit_callback": self._user("callback")}
-        if self._events.begins_with_checkpoint:
-            self._restore(options)
-        else:
+        try:
+            if self._events.begins_with_checkpoint:
+                raise Cut
             self._make(options, _WatchedDriver(self._events, self._look))
             self._events.take("built")
+        except Cut:  # also if Ctrl-C has struck before the first block was written
+            self._restore(options)
         while True:
             try:
                 self._go_on()

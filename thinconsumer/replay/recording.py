@@ -205,13 +205,14 @@ class RecordingConsumer(Consumer[Any, Any]):
         if self._trace.wants_checkpoint and not self._in_user_code and not self._iterators and self._recorder.may_begin:
             self._begin_segment()
         self._note_taken()
-        self._last_poll = given if name == "poll" else None
+        self._last_poll = None
         shown = [encoded(each) for each in arguments]
         if name == "subscribe" and len(arguments) > 2:
             shown[2] = _argument("listener", arguments[2])
         named = {key: _argument(key, each) for key, each in options.items()}
         try:
             self._trace.add(["call", name, shown, named])
+            self._last_poll = given if name == "poll" else None
             result = method(*arguments, **options)
         except BaseException as error:
             self._trace.add_failure("raise", error)
@@ -330,6 +331,7 @@ class _Visits:
     def forget(self) -> None:
         """Record the next result in full."""
         self._before = PollResult()
+        self._is_inside = False  # Ctrl-C may have left it
 
     def _visit(self, partition: Partition) -> bool:
         self._visited += 1
@@ -341,9 +343,9 @@ class _Visits:
         def call(*limits: Any) -> PollResult:
             if self._is_inside:
                 return gather(*limits)
-            self._is_inside, self._visited = True, 0
             overdue = self._collector._overdue
             try:
+                self._is_inside, self._visited = True, 0
                 result = gather(*limits)
             except BaseException as error:
                 self._failed(error, overdue)
