@@ -4,6 +4,7 @@ import enum
 import os
 import shutil
 import sys
+import tracemalloc
 from collections import deque
 
 import pytest
@@ -13,7 +14,7 @@ from tests.replay.traces import Listener, new_cluster, recording
 from thinconsumer import Consumer, OffsetAndMetadata, TopicPartition
 from thinconsumer.broker import ListenerSecurity
 from thinconsumer.errors import IllegalArgumentError, KafkaConfigurationError
-from thinconsumer.replay import read_trace, replay
+from thinconsumer.replay import TraceError, read_trace, replay
 from thinconsumer_testing import MemoryCluster
 
 ORDERS = [TopicPartition("orders", number) for number in range(2)]
@@ -229,3 +230,38 @@ def test_ctrl_c_at_any_line_of_the_recorder_is_survived(tmp_path, monkeypatch, l
         assert done.events == len(read_trace(path))
         calls.append(done.calls)
     assert min(calls) > 8
+
+
+def test_a_replay_makes_the_bytes_of_records_only_when_they_are_received(trace):
+    """A trace of 256 MB may stand for many GBs of records, of which only one response is needed at a time."""
+    cluster = MemoryCluster(1, topics={"orders": 1})
+    for _ in range(20):
+        cluster.produce("orders", [bytes(900_000)])
+    with recording(cluster, trace, max_partition_fetch_bytes=1_000_000) as consumer:
+        consumer.assign(ORDERS[:1])
+        while consumer.position(ORDERS[0]) < 20:
+            consumer.poll(1000)
+    assert os.path.getsize(trace) < 100_000
+    tracemalloc.start()
+    try:
+        done = replay(trace)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert done.divergence is None
+    assert done.records == 20
+    assert most < 10_000_000
+
+
+@pytest.mark.parametrize("size", [-5, 10**30])
+def test_sizes_of_responses_that_cannot_be_are_an_error_of_the_trace(trace, monkeypatch, size):
+    with recording(new_cluster(), trace) as consumer:
+        consumer.assign(ORDERS)
+        consumer.poll(1000)
+    events = read_trace(trace)
+    place = next(n for n, (event, _) in enumerate(events) if isinstance(event, list) and event[0] == "response")
+    event, data = events[place]
+    events[place] = [*event[:2], size, [8, size], event[4]], data
+    monkeypatch.setattr("thinconsumer.replay.player.read_trace", lambda path: events)
+    with pytest.raises(TraceError, match="a wrong form"):
+        replay(trace)

@@ -7,6 +7,7 @@ request or response, so that a replay has the same sizes.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 from ..errors import KafkaError
@@ -157,10 +158,12 @@ def _cut(frame: Frame, holes: list[int]) -> tuple[bytes, list[int]]:
     return b"".join([*parts, frame[at:]]), holes
 
 
-def filled(kept: bytes, holes: list[int], size: int) -> bytes:
-    """Return a response of ``size`` bytes with zeros in its holes."""
+def filled(kept: bytes, holes: Sequence[int], size: int) -> bytes:
+    """Return a response of ``size`` bytes with zeros in its holes; raise ValueError if it has another size."""
+    if len(kept) + sum(max(0, length) for length in holes[1::2]) != size:
+        raise ValueError(f"a response has not {size} bytes")
     parts, at, place = [], 0, 0
     for hole, length in zip(holes[::2], holes[1::2]):
-        parts += [kept[at : at + hole - place], bytes(max(0, min(length, size)))]
+        parts += [kept[at : at + hole - place], bytes(max(0, length))]
         at, place = at + hole - place, hole + length
     return b"".join([*parts, kept[at:]])

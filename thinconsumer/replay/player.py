@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from .. import errors
 from ..consumer import Consumer
 from ..driver import Endpoint
-from ..errors import RecordError, RetriableDeserializationError
+from ..errors import KafkaConfigurationError, RecordError, RetriableDeserializationError
 from ..fetch.collector import Collector, Move, PollResult
 from ..types import TopicPartition
 from .arguments import decoded, same_result
@@ -19,6 +19,12 @@ from .logins import STAND_INS, ReplayedMechanism, replay_logins
 from .recording import CALLS
 from .replay_driver import Cut, Divergence, Events, ReplayDriver, TraceEnd
 from .trace_file import TraceError, read_trace
+
+#: What the client raises, or the replay, if events have values of other types or sizes than a client has written.
+_WRONG_FORM = (
+    LookupError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError, RecursionError,
+    AssertionError, StopIteration, KafkaConfigurationError,
+)  # fmt: skip
 
 
 class Replayed(NamedTuple):
@@ -46,16 +52,18 @@ def replay(path: str, watch: Watch | None = None) -> Replayed:
     events = Events(read_trace(path))
     try:
         begin = events.take("trace")[1]
+        options, has_callback, by = begin["options"], begin["callback"], begin["thinconsumer"]
+    except (LookupError, TypeError) as error:
+        raise TraceError(f"{path} has no head: {error!r}") from error
     except (TraceEnd, Divergence):
         raise TraceError(f"{path} has no events") from None
     player = _Player(events, watch)
     try:
-        player.run(begin["options"], begin["callback"])
+        player.run(options, has_callback)
     except (TraceEnd, Divergence):
         pass
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
+    except _WRONG_FORM as error:
         raise TraceError(f"event {events.place} of {path} has a wrong form: {error!r}") from error
-    by = begin["thinconsumer"]
     return Replayed(events.place, events.requests, player.records, player.calls, events.first, by)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..driver import Address, Command, Dial, Driver, Endpoint, Resolve, Stream
 from ..errors import KafkaConnectionError
+from ..network.framing import SIZE_BYTES
 from ..support.agenda import Alarm
 from ..support.timers import Random
 from .checkpoint import refill
@@ -32,6 +34,26 @@ class TraceEnd(BaseException):
 
 class Cut(TraceEnd):
     """An exception such as Ctrl-C has struck inside a step; the trace goes on with a checkpoint."""
+
+
+class Received:
+    """The bytes that a stream receives, with zeros in place of what the trace has not.
+
+    They are made when they are received: a trace of some MB may stand for GBs of records.
+    """
+
+    def __init__(self) -> None:
+        #: What the trace has, the places and lengths of the zeros, and the size with them.
+        self.parts: deque[tuple[bytes, Sequence[int], int]] = deque()
+        self._data = bytearray()
+
+    def take(self, size: int) -> bytes:
+        """Return the next bytes; fewer if the trace has not so many."""
+        while len(self._data) < size and self.parts:
+            self._data += filled(*self.parts.popleft())
+        data = bytes(self._data[:size])
+        del self._data[:size]
+        return data
 
 
 class Events:
@@ -121,16 +143,17 @@ class Events:
         self.place += 1
         self.requests += 1
 
-    def received(self) -> dict[int, bytearray]:
-        """Return all bytes that each stream receives, with zeros in place of what the trace has not."""
-        streams: dict[int, bytearray] = {}
+    def received(self) -> defaultdict[int, Received]:
+        """Return what each stream receives."""
+        streams = defaultdict[int, Received](Received)
         for event, data in self._events[self.place :]:
             kind = event[0] if isinstance(event, list) else ""
             if kind == "response":
                 _, number, size, holes, _ = event
-                streams.setdefault(number, bytearray()).extend(size.to_bytes(4, "big") + filled(data, holes, size))
+                streams[number].parts.append((size.to_bytes(SIZE_BYTES, "big"), (), SIZE_BYTES))
+                streams[number].parts.append((data, holes, size))
             elif kind == "beginning":
-                streams.setdefault(event[1], bytearray()).extend(data + bytes(max(0, event[2] - len(data))))
+                streams[event[1]].parts.append((data, (len(data), event[2] - len(data)), event[2]))
         return streams
 
 
@@ -169,9 +192,9 @@ class ReplayDriver(Driver):
         self.is_built = True
         self._alarms = dict(alarms)
         for number, stream in streams.items():
-            received = self._received.get(number, bytearray())
-            self._streams[number] = _ReplayedStream(stream, number, received, self.events, unfinished[number])
-            refill(stream._frames, received)
+            received = self._received[number]
+            refill(stream._frames, received.take(unfinished[number]))
+            self._streams[number] = _ReplayedStream(stream, number, received, self.events)
 
     @property
     def random(self) -> Random:
@@ -264,8 +287,7 @@ class ReplayDriver(Driver):
             return
         if isinstance(command, Dial):
             number = self.events.peek()[1]
-            received = self._received.get(number, bytearray())
-            self._streams[number] = _ReplayedStream(command.stream, number, received, self.events)
+            self._streams[number] = _ReplayedStream(command.stream, number, self._received[number], self.events)
             self.events.same("dial", number, command.host, [*command.address.sockaddr], command.purpose)
             return
         known = [each.number for each in self._streams.values() if each.stream is command.stream]
@@ -297,11 +319,10 @@ class _ReplayedStream:
 
     CALLS = ("made", "received", "lost", "ask", "sent")
 
-    def __init__(self, stream: Stream, number: int, received: bytearray, events: Events, at: int = 0) -> None:
+    def __init__(self, stream: Stream, number: int, received: Received, events: Events) -> None:
         self.stream = stream
         self.number = number
         self._received = received
-        self._at = at
         self._events = events
         self._offered = b""
         self._requests = FrameCutter()
@@ -331,10 +352,9 @@ class _ReplayedStream:
         self.stream.data_sent(size, now)
 
     def _received_bytes(self, size: int) -> bytes:
-        data = bytes(self._received[self._at : self._at + size])
+        data = self._received.take(size)
         if len(data) < size:
             raise TraceEnd
-        self._at += size
         return data
 
     def _take(self, size: int, now: float) -> None:
