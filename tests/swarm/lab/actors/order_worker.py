@@ -110,7 +110,8 @@ class OrderPool(Pool):
 
     def start(self, job: Job[Any]) -> None:
         member = self._member
-        member.checker.began(member.name, job)
+        is_assigned = member.consumer._reader.partitions.get(job.lane.partition) is not None
+        member.checker.began(member.name, job, is_assigned=is_assigned)
         seconds, fails = member.random.uniform(0, member.work.duration_s), member.random.random()
         if member.is_calm:
             seconds, fails = min(seconds, CALM_WORK_S), 1.0

@@ -7,6 +7,9 @@ have opened. This module compares when they *begin*:
 * A handler begins no record before all earlier ones of its key have finished, those of the same call apart.
 * It begins none while another one runs that has a record of the key, unless the other one's member has lost or given up
   the partition: after ``drain_timeout_ms`` and after lost sessions, handlers of the old owner may still run.
+
+A member that has another owner's partition is not checked: it cannot know. It may be cut off for less than its session
+timeout while the group goes on without it, or have heartbeats with a coordinator that was deposed.
 """
 
 from __future__ import annotations
@@ -26,8 +29,10 @@ class WorkOrderChecker(KeyOrderChecker):
         super().__init__(*args)
         self._running: dict[Job[Any], str] = {}  #: By job that runs: its member.
 
-    def began(self, member: str, job: Job[Any]) -> None:
-        """Check a handler that begins."""
+    def began(self, member: str, job: Job[Any], *, is_assigned: bool) -> None:
+        """Check a handler that begins. The member has the partition as far as it can know, or should not begin it."""
+        if not is_assigned:
+            self._find(f"{member} begins offset {job.offsets[0]} of {job.lane.partition}, which it does not have")
         self.counts["jobs"] += 1
         self.counts["repeated jobs"] += job.attempt > 1
         self.counts["batches"] += len(job.records) > 1
@@ -50,6 +55,10 @@ class WorkOrderChecker(KeyOrderChecker):
     def _check_earlier(self, member: str, record: ConsumerRecord[Any, Any], job: Job[Any]) -> None:
         tp = TopicPartition(record.topic, record.partition)
         rank, written = self._ranks[tp, record.offset, record.leader_epoch]
+        own_now = self._owners.get(tp)
+        if own_now is not None and own_now.member != member:
+            self.counts["begun by old owners"] += 1
+            return
         where = f"{member} begins {written} ({tp.topic}-{tp.partition} offset {record.offset})"
         for other, name in self._running.items():
             owner = self._owners.get(other.lane.partition)
