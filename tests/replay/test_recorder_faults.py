@@ -4,8 +4,10 @@ import enum
 import os
 import shutil
 import sys
+import threading
 import tracemalloc
 from collections import deque
+from functools import partial
 
 import pytest
 
@@ -13,7 +15,7 @@ import thinconsumer.replay
 from tests.replay.traces import Listener, new_cluster, recording
 from thinconsumer import Consumer, OffsetAndMetadata, TopicPartition
 from thinconsumer.broker import ListenerSecurity
-from thinconsumer.errors import IllegalArgumentError, KafkaConfigurationError
+from thinconsumer.errors import IllegalArgumentError, IllegalStateError, KafkaConfigurationError
 from thinconsumer.replay import TraceError, read_trace, replay
 from thinconsumer_testing import MemoryCluster
 
@@ -265,3 +267,72 @@ def test_sizes_of_responses_that_cannot_be_are_an_error_of_the_trace(trace, monk
     monkeypatch.setattr("thinconsumer.replay.player.read_trace", lambda path: events)
     with pytest.raises(TraceError, match="a wrong form"):
         replay(trace)
+
+
+def test_iterators_that_are_resumed_in_turn_replay(trace):
+    with recording(new_cluster(), trace, max_poll_records=3) as consumer:
+        consumer.assign(ORDERS)
+        first, second = consumer.read_to_end(), consumer.read_to_end()
+        for records in first, second, first, first, second, second:
+            next(records)
+    done = replay(trace)
+    assert done.divergence is None
+    assert done.events == len(read_trace(trace))
+
+
+def test_calls_that_are_rejected_are_no_part_of_a_trace(trace):
+    """Those of a deserializer, and of another thread, come in the middle of a call, at any place in it."""
+    rejected = []
+
+    def call():
+        for method in consumer.poll, consumer.health, lambda: consumer.pause(ORDERS[0]):
+            try:
+                method()
+            except IllegalStateError as error:
+                rejected.append(error)
+
+    def deserialize(data):
+        call()
+        thread = threading.Thread(target=call)
+        thread.start()
+        thread.join()
+        return data
+
+    with recording(new_cluster(), trace, value_deserializer=deserialize) as consumer:
+        consumer.assign(ORDERS)
+        while len(rejected) < 20 * 6:
+            for records in consumer.poll(100).values():
+                [record.value for record in records]
+    done = replay(trace)
+    assert done.divergence is None
+    assert done.events == len(read_trace(trace))
+
+
+def with_a_cell_without_value():
+    def deserialize(data):
+        return data if data else later
+
+    if not deserialize:
+        later = 1
+    return deserialize
+
+
+@pytest.mark.parametrize(
+    "code",
+    [partial(lambda key, data: data, "s3cret"), partial(partial(lambda *a, **k: 1), key="s3cret"),
+     {b"s3cret": "s3cret"}.get, with_a_cell_without_value()],
+    ids=["partial", "partials", "method", "cell"],
+)  # fmt: skip
+def test_what_user_code_refers_to_is_in_no_checkpoint(trace, code):
+    code_of_errors = partial(lambda secret, error: "raise", "s3cret")
+    options = {"key_deserializer": code, "value_deserializer": code, "on_bad_record": code_of_errors}
+    with recording(new_cluster(), trace, "orders", group_id="g", max_poll_records=3, **options) as consumer:
+        for _ in range(4):
+            consumer.poll(100)
+            consumer._trace.wants_checkpoint = True
+    shown = repr(read_trace(trace))
+    assert "checkpoint" in shown
+    assert "s3cret" not in shown and b"s3cret".hex() not in shown
+    done = replay(trace)
+    assert done.divergence is None
+    assert done.records > 5

@@ -112,6 +112,17 @@ class Guard:
         else:
             self._calls.pop("calls", None)
 
+    def refuses(self) -> bool:
+        """Return whether a call that begins now would be rejected."""
+        calls = self._calls.get("calls", ())
+        if not calls or calls[0].reading is not None:
+            return False
+        try:
+            _calls_around(RunningCall(get_ident(), sys._getframe()), calls)
+        except (ConcurrentAccessError, IllegalStateError):
+            return True
+        return False
+
     def entry(self, begin: Callable[[], None], end: Callable[[], None] | None) -> Guard:
         """Return a guard of the same calls, with other functions that begin and end a call."""
         return Guard(begin, end, self._calls)

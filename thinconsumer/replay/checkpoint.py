@@ -22,6 +22,8 @@ from itertools import count
 from types import BuiltinMethodType, CellType, CodeType, FunctionType, MethodType
 from typing import Any, NamedTuple
 
+from ..config.values import Deserializer
+from ..consumer.core import ConsumerCore
 from ..consumer.deserializing import Deserializing
 from ..consumer.iteration import Iteration
 from ..errors import RecordError
@@ -53,6 +55,7 @@ _LEFT_OUT: dict[type, tuple[str, ...]] = {
     Batches: ("source",),
     Collector: ("gather", "gather_many", "gather_columns", "gather_raw", "first", "_may_gather"),
     Iteration: ("listed",),
+    ConsumerCore: ("_on_bad_record",),
     Deserializing: ("_policy", "_not_ready"),
 }
 
@@ -94,6 +97,17 @@ def is_ours(value: object) -> bool:
     return type(value).__module__.startswith(_ROOMS)
 
 
+def _is_written(value: object) -> bool:
+    """Return whether an object is no user code, whose own objects (arguments of a partial) may be secret."""
+    while isinstance(value, partial):
+        value = value.func
+    if isinstance(value, FunctionType):
+        return str(value.__module__).startswith(_ROOMS)
+    if isinstance(value, MethodType):
+        return is_ours(value.__self__)
+    return not isinstance(value, Deserializer)
+
+
 def roots_of(consumer: Any) -> dict[str, Any]:
     """Return what a consumer consists of."""
     return {"reader": consumer._reader, "iteration": consumer._iteration, "queries": consumer._queries}
@@ -115,13 +129,15 @@ class Built:
                 children = ((f"[{key}]", each) for key, each in value.items())
             elif isinstance(value, (list, tuple, deque)):
                 children = ((f"[{number}]", each) for number, each in enumerate(value))
+            elif not _is_written(value):
+                pass
             elif isinstance(value, partial):
                 children = iter([("func", value.func), ("args", value.args)])
             elif isinstance(value, MethodType):
                 children = iter([("self", value.__self__)])
             elif isinstance(value, FunctionType):
                 cells = zip(value.__code__.co_freevars, value.__closure__ or ())
-                children = ((name, cell.cell_contents) for name, cell in cells)
+                children = ((name, cell.cell_contents) for name, cell in cells if cell != CellType())
             elif is_ours(value):
                 children = attributes(value)
             self.paths[id(value)] = path
@@ -213,16 +229,16 @@ class CheckpointWriter:
             return ["method", self._value(value.__self__), value.__func__.__name__]
         if isinstance(value, BuiltinMethodType) and isinstance(value.__self__, (*CONTAINERS, array)):
             return ["method", self._value(value.__self__), value.__name__]
-        if isinstance(value, partial):
+        if isinstance(value, partial) and _is_written(value):
             return ["partial", self._value(value.func), self._values(value.args), self._value(value.keywords)]
         if isinstance(value, User):
             return ["user", value.kind, value.methods]
-        if path is not None and not is_ours(value):
+        if path is not None and not (is_ours(value) and _is_written(value)):
             return ["built", path]
         if isinstance(value, FunctionType) and value.__module__.startswith(_ROOMS):
             cells = [self._cell(cell) for cell in value.__closure__ or ()]
             return ["function", *_place_of(value), cells, self._value(value.__defaults__)]
-        if not is_ours(value):
+        if not (is_ours(value) and _is_written(value)):
             self.foreign.add(cls.__name__)
             return ["foreign"]
         if isinstance(value, RecordError):

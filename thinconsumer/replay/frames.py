@@ -17,6 +17,7 @@ from ..wire.header import decode_response_header
 from ..wire.offset_commit import OffsetCommitRequest
 from ..wire.offset_fetch import OffsetFetchRequest
 from ..wire.sasl import SaslAuthenticateRequest
+from .trace_file import TraceError
 
 _SIZE = 4
 _REQUEST = struct.Struct(">hhih")
@@ -159,9 +160,9 @@ def _cut(frame: Frame, holes: list[int]) -> tuple[bytes, list[int]]:
 
 
 def filled(kept: bytes, holes: Sequence[int], size: int) -> bytes:
-    """Return a response of ``size`` bytes with zeros in its holes; raise ValueError if it has another size."""
+    """Return a response of ``size`` bytes with zeros in its holes; raise TraceError if it has another size."""
     if len(kept) + sum(max(0, length) for length in holes[1::2]) != size:
-        raise ValueError(f"a response has not {size} bytes")
+        raise TraceError(f"a response of a wrong form: it has not {size} bytes")
     parts, at, place = [], 0, 0
     for hole, length in zip(holes[::2], holes[1::2]):
         parts += [kept[at : at + hole - place], bytes(max(0, length))]

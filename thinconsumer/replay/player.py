@@ -77,7 +77,8 @@ class _Player:
         self.calls = 0
         self._events = events
         self._watch = watch
-        self._iterator: Iterator[Any] = iter(())
+        self._iterator: Iterator[Any] = iter(())  #: The last one of ``read_to_end``.
+        self._iterators: dict[int, Iterator[Any]] = {}  #: Those that were resumed, by their numbers.
         self._consumer: Consumer[Any, Any]
         self._built: Built
 
@@ -146,7 +147,7 @@ class _Player:
         elif kind == "taken":
             self._consumer._iteration.poll_result.taken = event[1]
         elif kind == "resume":
-            next(self._iterator, None)
+            next(self._iterators.setdefault(event[1], self._iterator), None)
         elif kind == "done":
             return event
         else:

@@ -99,6 +99,7 @@ class RecordingConsumer(Consumer[Any, Any]):
             record_logins(self._reader.managers.engine.logins, writer)
         self._built = Built({**roots_of(self), "consumer": self})
         self._in_user_code = 0
+        self._iterations = 0  #: How many of ``read_to_end`` have begun.
         self._iterators = 0  #: How many of ``read_to_end`` go on: a replay cannot begin in the middle of one.
         self._stands_for: dict[int, tuple[Any, User]] = {}
         self._visits = _record_collector(self._reader.managers.collector, self._reader.managers.buffer, writer)
@@ -109,7 +110,7 @@ class RecordingConsumer(Consumer[Any, Any]):
     def poll(self, timeout_ms: float = 0, max_records: int | None = None, update_offsets: bool = True) -> Any:
         """Return records as :meth:`Consumer.poll`; a poll like the last call is recorded as one number."""
         given = timeout_ms, max_records, update_offsets
-        if given != self._last_poll or self._trace.wants_checkpoint:
+        if given != self._last_poll or self._trace.wants_checkpoint or self._shell.guard.refuses():
             return self._call("poll", super().poll, *given)
         if self._iteration.poll_result.taken:
             self._note_taken()
@@ -141,9 +142,10 @@ class RecordingConsumer(Consumer[Any, Any]):
         """Yield the records up to the end, as :meth:`Consumer.read_to_end`."""
         records = self._call("read_to_end", super().read_to_end, timeout_ms)
         self._iterators += 1
+        self._iterations = number = self._iterations + 1
         try:
             while True:
-                self._trace.add(["resume"])
+                self._trace.add(["resume", number])
                 try:
                     record = next(records)
                 except StopIteration:
@@ -200,6 +202,10 @@ class RecordingConsumer(Consumer[Any, Any]):
         return call
 
     def _call(self, name: str, method: Callable[..., R], *given: Any, **named: Any) -> R:
+        if self._shell.guard.refuses():  # one of another thread, or of a deserializer: it is no part of the trace
+            with self._shell.guard:
+                pass
+            return method(*given, **named)
         arguments = [without_iterators(each) for each in given]
         options = {key: without_iterators(each) for key, each in named.items()}
         if self._trace.wants_checkpoint and not self._in_user_code and not self._iterators and self._recorder.may_begin:

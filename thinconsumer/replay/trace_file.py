@@ -268,7 +268,15 @@ def _events_of(path: str) -> list[tuple[Any, bytes]]:
             try:
                 block = zlib.decompressobj().decompress(packed, BLOCK_MAX)
                 reader.read(block, struct.unpack(f"<{count}d", times))
-            except (ValueError, LookupError, TypeError, RecursionError, struct.error, zlib.error) as error:
+            except (
+                ValueError,
+                LookupError,
+                TypeError,
+                ArithmeticError,
+                RecursionError,
+                struct.error,
+                zlib.error,
+            ) as error:
                 raise TraceError(f"{path} has a block of a wrong form: {error}") from None
     return reader.events
 
