@@ -24,7 +24,7 @@ from .trace_file import Short, TraceWriter
 #: Events are written after so many seconds at the latest, if the clock is read.
 FLUSH_S = 1.0
 _CLOCK, _STEP, _SEND = int(Short.CLOCK), int(Short.STEP), int(Short.SEND)
-_STEPPED, _STEPPED_IN_VAIN = int(Short.STEPPED), int(Short.STEPPED_IN_VAIN)
+_STEPPED, _STEPPED_IDLE = int(Short.STEPPED), int(Short.STEPPED_IDLE)
 #: The attributes of a connection error that the client acts on. They are recorded beside its text.
 FLAGS = ("is_proxy_login_rejected", "is_certificate_rejected", "is_handshake_cut")
 
@@ -85,7 +85,7 @@ class RecordingDriver:
         except BaseException as error:
             self.trace.add_failure("cut", error)
             raise
-        self._short(_STEPPED if called else _STEPPED_IN_VAIN)
+        self._short(_STEPPED if called else _STEPPED_IDLE)
         return called
 
     def send(self, endpoint: Endpoint) -> None:

@@ -44,7 +44,7 @@ class Short(IntEnum):
     CLOCK = 0  #: A reading of the monotonic clock; it has a time.
     STEP = 1  #: ``["step", deadline]``; it has a time.
     STEPPED = 2  #: ``["end", True]``
-    STEPPED_IN_VAIN = 3  #: ``["end", False]``
+    STEPPED_IDLE = 3  #: ``["end", False]``
     SEND = 4  #: ``["send"]``
     CALL = 5  #: The public call before, again.
     FOUND = 6  #: A poll has found what the one before has, one record later.
@@ -52,7 +52,7 @@ class Short(IntEnum):
 
 
 _NAMED = int(Short.NAMED)
-_PLAIN = {Short.STEPPED: ["end", True], Short.STEPPED_IN_VAIN: ["end", False], Short.SEND: ["send"]}
+_PLAIN = {Short.STEPPED: ["end", True], Short.STEPPED_IDLE: ["end", False], Short.SEND: ["send"]}
 #: A block is written once it has so many events or bytes.
 EVENTS_MAX, BYTES_MAX = 2000, 1 << 18
 #: A file with larger blocks is no trace. One response has at most 2 GB, of which records are left out.
