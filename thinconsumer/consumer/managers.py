@@ -124,20 +124,21 @@ class ConsumerManagers:
         return self._add_telemetry().step(now) if self.metadata.nodes else []
 
     def _add_telemetry(self) -> Telemetry:
-        # On demand: a consumer starts in less time without these modules, and many need them never.
-        from ..telemetry.reporter import Surroundings, Telemetry
         from .metrics_recorder import figures
 
-        surroundings = Surroundings(
+        # On demand: a consumer starts in less time without these modules, and many need them never.
+        reporter = import_uninterrupted("thinconsumer.telemetry.reporter")
+        surroundings = reporter.Surroundings(
             nodes=lambda: self.metadata.nodes.values(),
             ranges_of=lambda node_id: self.engine.network.ranges_of(node_id),
             wall_time=self._wall_time,
             metrics=lambda now: figures(self, now),
             labels=self._telemetry_labels,
         )
-        self.telemetry = Telemetry(self.config, surroundings, self._random, self.agenda)
-        self.engine.add(self.telemetry)
-        return self.telemetry
+        telemetry: Telemetry = reporter.Telemetry(self.config, surroundings, self._random, self.agenda)
+        self.telemetry = telemetry
+        self.engine.add(telemetry)
+        return telemetry
 
     def _telemetry_labels(self) -> dict[str, str]:
         config, group = self.config, self.group

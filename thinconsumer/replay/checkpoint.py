@@ -246,7 +246,7 @@ class CheckpointWriter:
         if cls is array:
             return ["array", path, value.typecode, value.tolist()]
         if cls is count:
-            return ["count", value.__reduce__()[1][0]]
+            return ["count", int(repr(value)[len("count(") : -1])]
         return self._other(value, cls, path)
 
     def _other(self, value: Any, cls: type, path: str | None) -> list[Any]:

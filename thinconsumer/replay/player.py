@@ -219,6 +219,10 @@ class _Player:
         managers = self._consumer._reader.managers
         event = self._events.take()
         kind = event[0] if isinstance(event, list) else ""
+        if kind == "numpy":
+            collector.chunk_decoder.has_numpy = bool(event[1])
+            event = self._events.take()
+            kind = event[0] if isinstance(event, list) else ""
         if kind not in ("found", "bad"):
             raise self._events.divergence(event, "a poll looks into the buffer", back=1)
         for partition in list(managers.buffer.queues):  # of which the poll has dropped stale batches first

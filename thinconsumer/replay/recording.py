@@ -327,6 +327,8 @@ class _Visits:
         self._buffer = buffer
         self._trace = trace
         self._may_gather = collector._may_gather
+        self._decoder = collector.chunk_decoder
+        self._has_numpy = self._decoder.has_numpy
         self._is_inside = False
         self._visited = 0
         #: The result of the last poll, if it is of the first response of one partition; else an empty one.
@@ -354,15 +356,23 @@ class _Visits:
                 self._is_inside, self._visited = True, 0
                 result = gather(*limits)
             except BaseException as error:
+                self._note_numpy()
                 self._failed(error, overdue)
                 raise
             finally:
                 self._is_inside = False
+            self._note_numpy()
             if overdue is not None or not self._is_one_later(result):
                 self._found(result, overdue)
             return result
 
         return call
+
+    def _note_numpy(self) -> None:
+        """Record whether numpy is installed, once the first batch was decoded: the sizes of Fetches depend on it."""
+        if self._decoder.has_numpy is not self._has_numpy:
+            self._has_numpy = self._decoder.has_numpy
+            self._trace.add(["numpy", self._has_numpy])
 
     def _is_one_later(self, result: PollResult) -> bool:
         """Record a result that is the one before, one record later, as one number; return False if it is not."""

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thinconsumer.errors import KafkaError
+from thinconsumer.errors import KafkaError, UnsupportedCodecError
 from thinconsumer.records.batches import split
 from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.wire.error_codes import Code
@@ -198,6 +198,8 @@ def test_any_bytes_are_rejected_or_stored_safely(tools, count, codec, changes, c
         batch.check_crc()
         try:
             batch.decode("t", 0)
+        except UnsupportedCodecError:
+            pass  # a change has made it Snappy, which needs an extra
         except KafkaError:
             assert batch.count > 20  # only large batches are not fully validated
     assert split(memoryview(log.read(0, log.end_offset, 10_000)))[1] is None
