@@ -69,7 +69,7 @@ class Crew:
 
     def end(self) -> None:
         for member in self.members:
-            assert member.communicate("over\n", timeout=30)[0] == "DONE\n"
+            assert member.communicate("over\n", timeout=60)[0] == "DONE\n"
 
     def stop(self) -> None:
         for member in self.members:
@@ -133,7 +133,7 @@ def test_members_that_log_in_over_tls_replay(
 ) -> None:
     topic = new_topic(secured_kafka, 4)
     fill(secured_kafka, topic, secured_kafka.bootstrap)
-    options = secured_kafka.client_options("SECURE", "SCRAM-SHA-512", "admin")
+    options = secured_kafka.client_options("SECURE", "SCRAM-SHA-512", "admin") | {"session_timeout_ms": 6000}
     for seed in rounds(soak_seconds):
         crew = crews(topic, options, seed)
         crew.trouble(SECONDS / 2)
