@@ -27,6 +27,7 @@ from ..config.values import Deserializer
 from ..consumer.core import ConsumerCore
 from ..consumer.deserializing import Deserializing
 from ..consumer.iteration import Iteration
+from ..engine import Guard
 from ..errors import RecordError
 from ..fetch.buffer import Chunk
 from ..fetch.collector import Collector, PollResult
@@ -56,6 +57,7 @@ _LEFT_OUT: dict[type, tuple[str, ...]] = {
     Batches: ("source",),
     Collector: ("gather", "gather_many", "gather_columns", "gather_raw", "first", "_may_gather"),
     Iteration: ("listed",),
+    Guard: ("_calls",),  # Ctrl-C may have left one there, with the number of its thread, which is another one's later.
     ConsumerCore: ("_on_bad_record",),
     Deserializing: ("_policy", "_not_ready"),
 }
