@@ -23,10 +23,10 @@ from realkafka import Administration, KafkaCluster
 from realkafka.processes import LAUNCHER
 from realkafka.produce import New, with_confluent
 
+from tests.replay.elsewhere import line_of, lines_elsewhere
 from thinconsumer.replay import read_trace, replay
 
 PROGRAM = Path(__file__).parent / "proving" / "traced.py"
-AGAIN = "import sys; from thinconsumer.replay import replay; [print(*replay(p)[1:5]) for p in sys.argv[1:]]"
 NUMBERS = itertools.count()
 CANARY = b"s3cret-canary"
 SECONDS = 3.0
@@ -86,7 +86,7 @@ def judge(traces: list[str], secrets: list[bytes]) -> int:
         done = replay(path)
         assert done.divergence is None, f"{path}: {done.divergence}"
         assert done.events == len(events)
-        lines.append(" ".join(map(str, done[1:5])))
+        lines.append(line_of(done))
         shown = repr(events).encode()
         for secret in secrets:
             wide = secret.decode().encode("utf-16-le")
@@ -94,11 +94,7 @@ def judge(traces: list[str], secrets: list[bytes]) -> int:
                 assert form not in shown
                 assert repr(form)[2:-1].encode() not in shown
     for hash_seed in "1", "2":
-        again = subprocess.run(
-            [sys.executable, "-c", AGAIN, *traces], env={"PYTHONHASHSEED": hash_seed, "PYTHONPATH": ":".join(sys.path)},
-            capture_output=True, text=True, check=True,
-        )  # fmt: skip
-        assert again.stdout.splitlines() == lines
+        assert lines_elsewhere(traces, hash_seed) == lines
     return sum(int(line.split()[0]) for line in lines)
 
 
