@@ -124,7 +124,28 @@ class AsyncLoop(Turns):
             raise
 
 
-class TracedRecords(RecordSequence[Any, Any]):
+class Traced:
+    """Lets loops over records make spans. A class has it as a base before the class with the records."""
+
+    __slots__ = ()
+    _source: Source
+    _loop: Callable[[], Loop | None]
+
+    def __iter__(self) -> Iterator[Any]:
+        loop = Loop(self._source, super().__iter__().__next__)  # type: ignore[misc]
+        self._loop = ref(loop)
+        return loop
+
+    def __len__(self) -> int:
+        # Right after ``iter()`` the length is asked for by ``list`` and ``sorted``, and by no loop.
+        loop = self._loop()
+        if loop is not None and loop.is_fresh:
+            loop.is_copy = True
+        length: int = super().__len__()  # type: ignore[misc]
+        return length
+
+
+class TracedRecords(Traced, RecordSequence[Any, Any]):
     """The records of one partition in a poll's result, which loops over them process with spans."""
 
     __slots__ = ("_loop", "_source")
@@ -132,18 +153,9 @@ class TracedRecords(RecordSequence[Any, Any]):
     def __init__(self, records: RecordSequence[Any, Any], source: Source) -> None:
         self._parts, self._ends = records._parts, records._ends
         self._source = source
-        self._loop: Callable[[], Loop | None] = _no_loop
+        self._loop = _no_loop
 
-    def __iter__(self) -> Iterator[Any]:
-        loop = Loop(self._source, super().__iter__().__next__)
-        self._loop = ref(loop)
-        return loop
-
-    def __len__(self) -> int:
-        _mark_copy(self._loop())
-        return super().__len__()
-
-    # What would loop over the records without processing them.
+    # These would loop over the records without processing them.
 
     def __eq__(self, other: object) -> bool:
         return bool(plain(self) == plain(other))
@@ -155,7 +167,7 @@ class TracedRecords(RecordSequence[Any, Any]):
         return int(plain(self).count(value))
 
 
-class TracedList(list[Any]):
+class TracedList(Traced, list[Any]):
     """The same for the lists that ``thinconsumer.compat`` returns."""
 
     __slots__ = ("_loop", "_source")
@@ -163,16 +175,7 @@ class TracedList(list[Any]):
     def __init__(self, records: Iterable[Any], source: Source) -> None:
         super().__init__(records)
         self._source = source
-        self._loop: Callable[[], Loop | None] = _no_loop
-
-    def __iter__(self) -> Iterator[Any]:
-        loop = Loop(self._source, super().__iter__().__next__)
-        self._loop = ref(loop)
-        return loop
-
-    def __len__(self) -> int:
-        _mark_copy(self._loop())
-        return super().__len__()
+        self._loop = _no_loop
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         return list, (self[:],)
@@ -180,12 +183,6 @@ class TracedList(list[Any]):
 
 def _no_loop() -> None:
     return None
-
-
-def _mark_copy(loop: Loop | None) -> None:
-    """Note that the length was asked for right after ``iter()``, as by ``list`` and ``sorted``: no loop does."""
-    if loop is not None and loop.is_fresh:
-        loop.is_copy = True
 
 
 def plain(records: Any) -> Any:
