@@ -200,8 +200,6 @@ class CheckpointWriter:
         self._numbers: dict[int, int] = {}
         self._kept: list[Any] = []  #: The objects of the nodes: an id is only good as long as its object exists.
         self._nodes: list[Any] = []
-        #: The types of objects that are left out, as they are no part of a client.
-        self.foreign: set[str] = set()
 
     def write(self, roots: dict[str, Any]) -> list[Any]:
         """Return the nodes; the first one is of the roots."""
@@ -270,7 +268,6 @@ class CheckpointWriter:
             cells = [self._cell(cell) for cell in value.__closure__ or ()]
             return ["function", *_place_of(value), cells, self._value(value.__defaults__)]
         if not (is_ours(value) and _is_written(value)):
-            self.foreign.add(cls.__name__)
             return ["foreign"]
         if isinstance(value, RecordError):
             return ["record error", _name(cls), self._values(value.partition), value.offset, value.next_offset]
@@ -323,7 +320,6 @@ class CheckpointReader:
         self._made: dict[int, Any] = {}
         self._unfilled: list[tuple[Any, list[Any]]] = []
         self._sources: list[tuple[Batches, int, list[str]]] = []
-        self.frames: list[Frames] = []  #: Those with a part of a response, whose bytes the reader does not know.
 
     def read(self) -> Any:
         """Return the roots."""
@@ -384,9 +380,15 @@ class CheckpointReader:
         return value
 
     def _container(self, number: int, cls: Callable[[], Any], path: str | None, content: list[Any]) -> Any:
+        return self._unfilled_as(number, self._built_or(cls, path, cls), content)
+
+    def _built_or(self, cls: Any, path: str | None, make: Callable[[], Any]) -> Any:
+        """Return the client's own object of this path, if it is of the class; else one that is made."""
         value = self._built.by_path.get(path or "")
-        if type(value) is not cls:
-            value = cls()
+        return value if type(value) is cls else make()
+
+    def _unfilled_as(self, number: int, value: Any, content: list[Any]) -> Any:
+        """Return an object that gets its content later, as the content may refer to it."""
         self._made[number] = value
         self._unfilled.append((value, content))
         return value
@@ -398,15 +400,16 @@ class CheckpointReader:
         return frozenset(self._decode_all(content))
 
     def _make_bytearray(self, number: int, path: str | None, content: str) -> Any:
-        value = self._built.by_path.get(path or "")
-        value = value if type(value) is bytearray else bytearray()
+        value = self._built_or(bytearray, path, bytearray)
         value[:] = bytes.fromhex(content)
         return value
 
     def _make_array(self, number: int, path: str | None, typecode: str, content: list[Any]) -> Any:
-        value = self._built.by_path.get(path or "")
-        value = value if type(value) is array and value.typecode == typecode else array(typecode)
-        value[:] = array(typecode, content)
+        made = array(typecode, content)
+        value = self._built_or(array, path, lambda: made)
+        if value.typecode != typecode:
+            return made
+        value[:] = made
         return value
 
     def _make_count(self, number: int, first: int) -> Any:
@@ -464,10 +467,8 @@ class CheckpointReader:
 
     def _make_error(self, number: int, path: str | None, place: str, arguments: list[Any], state: list[Any]) -> Any:
         cls: Any = _class_of(place)
-        value = cls.__new__(cls)
-        self._made[number] = value
+        value = self._unfilled_as(number, cls.__new__(cls), state)
         value.args = tuple(self._decode_all(arguments))
-        self._unfilled.append((value, state))
         return value
 
     def _make_named(self, number: int, place: str, state: list[Any]) -> Any:
@@ -476,12 +477,7 @@ class CheckpointReader:
 
     def _make_object(self, number: int, path: str | None, place: str, state: list[Any]) -> Any:
         cls = _class_of(place)
-        value = self._built.by_path.get(path or "")
-        if type(value) is not cls:
-            value = object.__new__(cls)
-        self._made[number] = value
-        self._unfilled.append((value, state))
-        return value
+        return self._unfilled_as(number, self._built_or(cls, path, lambda: object.__new__(cls)), state)
 
     def _fill(self, value: Any, state: list[Any]) -> None:
         left_out = _LEFT_OUT.get(type(value), ())
@@ -493,7 +489,6 @@ class CheckpointReader:
             self._sources.append((value, *found.pop("source")[1:]))
         if isinstance(value, Frames):
             _make_buffers(value, *found.pop("_shared")[1:])
-            self.frames.append(value)
         for name, each in found.items():
             object.__setattr__(value, name, self._decode(each))
 

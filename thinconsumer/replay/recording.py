@@ -80,7 +80,6 @@ class RecordingConsumer(Consumer[Any, Any]):
         self._trace, options["trace"] = writer, path
         # The state of pushed metrics is in no checkpoint, and their size depends on the codec's version.
         options["enable_metrics_push"] = False
-        config = ConsumerConfig.from_options(**options)
         callback = config.default_offset_commit_callback
         self._about: dict[str, Any] = {
             "thinconsumer": __version__, "python": sys.version.split()[0], "options": _plain(options, config),
@@ -89,7 +88,7 @@ class RecordingConsumer(Consumer[Any, Any]):
         writer.add(["trace", self._about])
         if callback is not None:
             options["default_offset_commit_callback"] = self._user("callback", callback)
-            config = ConsumerConfig.from_options(**options)
+        config = ConsumerConfig.from_options(**options)
         self._last_poll: tuple[Any, ...] | None = None  #: The arguments of the last call if it was a poll.
         real = driver if driver is not None else socket_driver(config, Guard())
         self._clock = real.now
