@@ -7,7 +7,6 @@ as lines. What cannot be read is said in the view, which goes on.
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import math
 import sys
 import time
@@ -19,6 +18,7 @@ from typing import Any
 from ..admin import Admin, GroupDescription, MemberDescription
 from ..consumer import Consumer
 from ..errors import KafkaError
+from ..support.imports import has_package
 from ..support.server_text import shown
 from ..types import OffsetAndMetadata, TopicPartition
 from .cluster import TopicsByName, connected_admin, has_leader
@@ -147,7 +147,7 @@ def _view(options: argparse.Namespace) -> Iterator[Callable[[Watches], None]]:
     """Give the function that shows a round."""
     if options.json:
         yield print_json
-    elif options.plain or not sys.stdout.isatty() or importlib.util.find_spec("rich") is None:
+    elif options.plain or not sys.stdout.isatty() or not has_package("rich"):
         yield print_plain
     else:
         from .top_screen import screen

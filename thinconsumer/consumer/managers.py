@@ -221,7 +221,6 @@ class ConsumerManagers:
         if self.config.ordered_delivery != "off":
             import_uninterrupted("thinconsumer.ordered.delivery")
         if self.pushes_metrics:
-            import_uninterrupted("thinconsumer.telemetry.reporter")
             (self.telemetry or self._add_telemetry()).prepare()
         if self.engine.logins is not None:
             self.engine.logins.prepare(now)
