@@ -39,7 +39,7 @@ def drawn(watches: Mapping[str, GroupWatch], height: int | None) -> Group:
         if problem := trouble(watch):
             parts.append(Text(problem, style="red" if watch.failing else "yellow"))
         members, views = member_rows(watch), watch.views()
-        # What stays beside the rows: the headline, the error, the two heads, the lines with what is left out.
+        # Six lines are no rows: the headline, the error, the two heads, and the lines about rows that are left out.
         room = None if share is None else max(2, share - 6)
         shown_members = members if room is None else members[: room // 3 or 1]
         shown_views = views if room is None else views[: max(1, room - len(shown_members))]

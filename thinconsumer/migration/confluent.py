@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Advice(NamedTuple):
-    """What to write instead, and the reason, which may be empty."""
+    """A replacement of a name, and the reason for it, which may be empty."""
 
     instead: str
     why: str = ""

@@ -28,7 +28,7 @@ def ends(qualified: str) -> tuple[str, str]:
 
 
 class Uses:
-    """What the classes and variables of one module are."""
+    """The classes, variables and parameters of one module that are consumers or messages of other libraries."""
 
     def __init__(self, module: Module) -> None:
         self.module = module

@@ -87,7 +87,7 @@ def live(context: Context) -> Context:
 
 
 class Tracing:
-    """What makes spans. It is switched off for good by :attr:`enabled`, as loops outlive the instrumentor."""
+    """Makes spans. It is switched off for good by :attr:`enabled`, as loops outlive the instrumentor."""
 
     def __init__(
         self, tracer_provider: trace.TracerProvider | None = None, *, links_only: bool = False, keys: bool = False

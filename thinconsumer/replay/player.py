@@ -20,7 +20,7 @@ from .recording import CALLS
 from .replay_driver import Cut, Divergence, Events, ReplayDriver, TraceEnd
 from .trace_file import TraceError, read_trace
 
-#: What the client raises, or the replay, if events have values of other types or sizes than a client has written.
+#: The exceptions of client and replay if events have values of other types or sizes than a client has written.
 _WRONG_FORM = (
     LookupError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError, RecursionError,
     AssertionError, StopIteration, KafkaConfigurationError,

@@ -58,7 +58,7 @@ class Bar:
 
 @dataclass(slots=True, eq=False)
 class Story:
-    """What has happened in a trace, in the order of its events."""
+    """The calls, requests and changes of state of a trace, in the order of its events."""
 
     about: str = ""  #: Who has written the trace.
     began: float | None = None  #: The first reading of the monotonic clock.

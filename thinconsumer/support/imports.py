@@ -1,4 +1,7 @@
-"""Import modules so that Ctrl-C cannot leave them half imported, and numpy so that its threads do not spin."""
+"""Import modules so that Ctrl-C cannot leave them half imported, and numpy so that its threads do not spin.
+
+Also tells which packages are installed, and what variables the environment has.
+"""
 
 import importlib
 import os

@@ -44,8 +44,8 @@ JITTER_MIN, JITTER_MAX = 0.5, 1.5
 class Surroundings:
     """What the manager needs of the client that it belongs to."""
 
-    nodes: Callable[[], Iterable[Node]]  #: Those that metadata name.
-    ranges_of: Callable[[int], Ranges]  #: Those that a node with a ready connection has told, see NetworkClient.
+    nodes: Callable[[], Iterable[Node]]  #: The nodes that metadata name.
+    ranges_of: Callable[[int], Ranges]  #: The version ranges of a node, see ``NetworkClient.ranges_of``.
     wall_time: Callable[[], float]
     metrics: Callable[[float], MetricValues]  #: Returns the present metrics.
     labels: Callable[[], dict[str, str]]  #: Returns the attributes of the pushing client, by Kafka's names.

@@ -90,7 +90,7 @@ class ClientMetrics:
         self.subscriptions: dict[str, ClientMetricsSubscription] = {}
         self.version: int = 0  #: Number of changes of the subscriptions.
         self.pushes: deque[PushedMetrics] = deque(maxlen=PUSHES_KEPT)
-        #: What brokers ask of clients. Kafka's brokers always ask for deltas, and accept these codecs in this order.
+        #: The form in which brokers ask for metrics. Kafka's always ask for deltas, and accept these codecs in order.
         self.delta_temporality: bool = True
         self.accepted: tuple[int, ...] = (Codec.ZSTD, Codec.LZ4, Codec.GZIP, Codec.SNAPPY)
 
